@@ -3,7 +3,7 @@
 use super::graph::{Graph, Nodes, pruned};
 
 /// Maximum number of candidates of which all sets are listed.
-pub(crate) const LISTED: usize = 12;
+pub(crate) const MAX_LISTED_CANDIDATES: usize = 12;
 
 /// The effect of some variables on others, in a study that measured some columns.
 pub(crate) struct EffectGraph<'a> {
@@ -38,14 +38,14 @@ impl EffectGraph<'_> {
     /// the passive variables. If any set of allowed variables that contains the passive ones separates, this
     /// one does (van der Zander, Liśkiewicz and Textor 2019).
     pub fn largest(&self) -> Nodes {
-        let all_given = &(self.treatments | self.outcomes) | self.passive;
+        let related = &(self.treatments | self.outcomes) | self.passive;
         let allowed = self.measured - &(&self.graph.effects(self.treatments) | self.outcomes);
-        &(&self.graph.causes(&all_given) & &allowed) | self.passive
+        &(&self.graph.causes(&related) & &allowed) | self.passive
     }
 
     /// Whether adjusting for a set of allowed variables gives the effect (Pearl's back-door criterion).
-    pub fn adjusts(&self, behind: &Graph, set: &Nodes) -> bool {
-        behind.separated(self.treatments, self.outcomes, set)
+    pub fn adjusts(&self, backdoor_graph: &Graph, set: &Nodes) -> bool {
+        backdoor_graph.separated(self.treatments, self.outcomes, set)
     }
 
     /// Whether there is a back-door or a front-door set.
@@ -56,18 +56,21 @@ impl EffectGraph<'_> {
     /// Returns the inclusion-minimal back-door sets, the one nearest to the outcomes first; `None` if there
     /// is none.
     pub fn back_door(&self) -> Option<AdjustmentSets> {
-        let (behind, largest) = (self.backdoor_graph(), self.largest());
-        if !self.adjusts(&behind, &largest) {
+        let (backdoor_graph, largest) = (self.backdoor_graph(), self.largest());
+        if !self.adjusts(&backdoor_graph, &largest) {
             return None;
         }
-        let nearest = behind.nearest_separator(self.treatments, self.outcomes, &largest, self.passive);
+        let nearest =
+            backdoor_graph.nearest_separator(self.treatments, self.outcomes, &largest, self.passive);
         let candidates: Vec<usize> = (&largest - self.passive).into_iter().collect();
-        let is_complete = candidates.len() <= LISTED;
+        let is_complete = candidates.len() <= MAX_LISTED_CANDIDATES;
         let mut sets = vec![nearest];
         if is_complete {
-            let with = |chosen: Nodes| &chosen | self.passive;
-            for set in minimal(&candidates, |chosen| self.adjusts(&behind, &with(chosen.clone()))) {
-                let set = with(set);
+            let with_passive = |chosen: Nodes| &chosen | self.passive;
+            for set in
+                minimal(&candidates, |chosen| self.adjusts(&backdoor_graph, &with_passive(chosen.clone())))
+            {
+                let set = with_passive(set);
                 if set != sets[0] {
                     sets.push(set);
                 }
@@ -92,13 +95,14 @@ impl EffectGraph<'_> {
     /// these conditions holds for every member separately (composition holds for d-separation).
     pub fn unconfounded_part(&self, set: &Nodes) -> Nodes {
         let conditioned = self.treatments | self.passive;
-        let (before, after) = (self.backdoor_graph(), self.graph.without_edges(&Nodes::new(), set));
-        let fits = |v: usize| {
+        let (backdoor_graph, without_set_effects) =
+            (self.backdoor_graph(), self.graph.without_edges(&Nodes::new(), set));
+        let is_unconfounded = |v: usize| {
             let v = Nodes::from([v]);
-            before.separated(self.treatments, &v, self.passive)
-                && after.separated(&v, self.outcomes, &conditioned)
+            backdoor_graph.separated(self.treatments, &v, self.passive)
+                && without_set_effects.separated(&v, self.outcomes, &conditioned)
         };
-        set.iter().copied().filter(|&v| fits(v)).collect()
+        set.iter().copied().filter(|&v| is_unconfounded(v)).collect()
     }
 
     /// Returns the largest front-door set; `None` if there is no front-door set.
@@ -107,26 +111,26 @@ impl EffectGraph<'_> {
     /// subsets too, as these keep more arrows. Hence no valid set loses a member, and there is a valid set if
     /// and only if the remaining set intercepts all paths.
     pub fn widest_front_door(&self) -> Option<Nodes> {
-        let mut left = &(self.measured - &(self.treatments | self.outcomes)) - self.passive;
+        let mut remaining = &(self.measured - &(self.treatments | self.outcomes)) - self.passive;
         loop {
-            let fit = self.unconfounded_part(&left);
-            if fit == left {
+            let unconfounded = self.unconfounded_part(&remaining);
+            if unconfounded == remaining {
                 break;
             }
-            left = fit;
+            remaining = unconfounded;
         }
-        self.intercepts_all_paths(&left).then_some(left)
+        self.intercepts_all_paths(&remaining).then_some(remaining)
     }
 
     /// Returns front-door sets of which none contains another, smallest first; `None` if there is none.
     pub fn front_door(&self) -> Option<AdjustmentSets> {
         let widest = self.widest_front_door()?;
         let candidates: Vec<usize> = widest.iter().copied().collect();
-        if candidates.len() <= LISTED {
+        if candidates.len() <= MAX_LISTED_CANDIDATES {
             let sets = minimal(&candidates, |set| self.front_door_holds(set));
             return Some(AdjustmentSets { sets, is_complete: true });
         }
-        let minimal = pruned(widest, candidates, |_, less| self.front_door_holds(less));
+        let minimal = pruned(widest, candidates, |_, smaller| self.front_door_holds(smaller));
         Some(AdjustmentSets { sets: vec![minimal], is_complete: false })
     }
 }
@@ -141,7 +145,7 @@ fn minimal(candidates: &[usize], holds: impl Fn(&Nodes) -> bool) -> Vec<Nodes> {
     subsets.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
     let mut accepted: Vec<Nodes> = Vec::new();
     for set in subsets {
-        if !accepted.iter().any(|small| small.is_subset(&set)) && holds(&set) {
+        if !accepted.iter().any(|subset| subset.is_subset(&set)) && holds(&set) {
             accepted.push(set);
         }
     }

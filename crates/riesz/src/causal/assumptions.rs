@@ -14,7 +14,7 @@ fn be(names: &[String]) -> &'static str {
 struct Sentences<'i> {
     identification: &'i Identification,
     /// Whether the identification rests on a graph, rather than on a strategy that the user states.
-    by_graph: bool,
+    has_graph: bool,
     treatments: String,
     /// The outcome, or the columns that study 1 shares with the next study.
     affected: String,
@@ -31,13 +31,13 @@ pub(super) fn assumptions(
     let first = identification.bridges.first();
     let mut list = Sentences {
         identification,
-        by_graph: identification.source != Provenance::User,
+        has_graph: identification.source != Provenance::User,
         treatments: and(&identification.treatments),
         affected: first.map_or_else(|| identification.outcome.clone(), |bridge| and(&bridge.mediators)),
         in_study: if first.is_some() { ("in study 1 ", " in study 1") } else { ("", "") },
         sentences: Vec::new(),
     };
-    if list.by_graph {
+    if list.has_graph {
         list.sentences.push("the graph is right: it lacks no arrow and no hidden common cause".into());
     }
     list.add_strategy();
@@ -46,7 +46,7 @@ pub(super) fn assumptions(
         list.add_overlap(&list.treatments.clone(), adjust);
     }
     let stages: Vec<String> = identification.bridges.iter().map(|bridge| and(&bridge.columns())).collect();
-    if !list.by_graph && !stages.is_empty() {
+    if !list.has_graph && !stages.is_empty() {
         let (outcome, treatments) = (&identification.outcome, &list.treatments);
         list.sentences
             .push(format!("{outcome} depends on {treatments} only through {}", stages.join(", then ")));
@@ -79,16 +79,16 @@ impl Sentences<'_> {
                 self.sentences.push(format!("{treatments} {was} assigned by chance{in_study}"));
             }
             EffectStrategy::Sequential { steps } => {
-                let mut before: Vec<String> = Vec::new();
+                let mut earlier: Vec<String> = Vec::new();
                 for step in steps {
-                    before.extend(step.adjust.iter().cloned());
-                    if !before.is_empty() {
-                        self.add_overlap(&step.treatment, &before);
+                    earlier.extend(step.adjust.iter().cloned());
+                    if !earlier.is_empty() {
+                        self.add_overlap(&step.treatment, &earlier);
                     }
-                    before.push(step.treatment.clone());
+                    earlier.push(step.treatment.clone());
                 }
             }
-            EffectStrategy::BackDoor { .. } if self.by_graph => {}
+            EffectStrategy::BackDoor { .. } if self.has_graph => {}
             EffectStrategy::BackDoor { adjust, .. } if adjust.is_empty() => {
                 self.sentences.push(format!("nothing confounds {treatments} and {affected}{in_study}"));
             }
@@ -103,7 +103,7 @@ impl Sentences<'_> {
                 .push("in study 1 every combination of values that the formula conditions on occurs".into()),
             EffectStrategy::FrontDoor { mediators, .. } => {
                 let names = and(mediators);
-                if !self.by_graph {
+                if !self.has_graph {
                     self.sentences.push(format!(
                         "{names} carries the whole effect of {treatments} on {affected}{in_study}, and \
                          nothing but {treatments} confounds it with either"

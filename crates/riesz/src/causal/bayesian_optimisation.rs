@@ -90,15 +90,15 @@ impl AcquisitionSearch {
             return Err(Error::parameter("acquisition", "ucb with costs", allowed));
         }
         let candidates = self.all_candidates(arms)?;
-        let mut beliefs: Vec<UpdatedEffect<'_>> = arms.iter().map(|arm| arm.believed.clone()).collect();
+        let mut posteriors: Vec<UpdatedEffect<'_>> = arms.iter().map(|arm| arm.believed.clone()).collect();
         let mut suggestions: Vec<Suggestion> = Vec::with_capacity(count);
         for _ in 0..count {
-            let next = self.next(arms, &beliefs, &candidates)?;
+            let next = self.next(arms, &posteriors, &candidates)?;
             let row = Table::from_named_rows(
-                beliefs[next.arm].columns().to_vec(),
+                posteriors[next.arm].columns().to_vec(),
                 std::slice::from_ref(&next.treatments),
             )?;
-            beliefs[next.arm] = beliefs[next.arm].fantasy_update(&row, next.mean)?;
+            posteriors[next.arm] = posteriors[next.arm].fantasy_update(&row, next.mean)?;
             suggestions.push(next);
         }
         Ok(suggestions)
@@ -110,16 +110,16 @@ impl AcquisitionSearch {
     /// # Errors
     /// As [`suggest`](Self::suggest).
     pub fn best(&self, arms: &[TreatmentArm<'_>]) -> Result<Incumbent> {
-        let tried = |(arm, treatment_arm): (usize, &TreatmentArm<'_>)| {
+        let incumbents_of_arm = |(arm, treatment_arm): (usize, &TreatmentArm<'_>)| {
             let rows = treatment_arm.believed.trials();
             let means = treatment_arm.believed.means_at_trials().into_iter().enumerate();
             means.map(|(i, mean)| Incumbent { arm, treatments: rows.row(i), mean }).collect::<Vec<_>>()
         };
-        let mut tried_means: Vec<Incumbent> = arms.iter().enumerate().flat_map(tried).collect();
-        if tried_means.is_empty() {
+        let mut incumbents: Vec<Incumbent> = arms.iter().enumerate().flat_map(incumbents_of_arm).collect();
+        if incumbents.is_empty() {
             for (arm, (rows, _)) in self.all_candidates(arms)?.iter().enumerate() {
                 let (means, ..) = arms[arm].believed.marginals(rows)?;
-                tried_means.extend(means.into_iter().enumerate().map(|(i, mean)| Incumbent {
+                incumbents.extend(means.into_iter().enumerate().map(|(i, mean)| Incumbent {
                     arm,
                     treatments: rows.row(i),
                     mean,
@@ -127,7 +127,7 @@ impl AcquisitionSearch {
             }
         }
         // Ties go to the first.
-        let best = tried_means
+        let best = incumbents
             .into_iter()
             .reduce(|a, b| if self.signed_objective(b.mean) > self.signed_objective(a.mean) { b } else { a });
         best.ok_or_else(no_candidates)
@@ -147,13 +147,13 @@ impl AcquisitionSearch {
     fn candidates(&self, arm: &TreatmentArm<'_>) -> Result<Candidates> {
         let rows = arm.domain.rows(arm.believed.columns(), self.seed)?;
         let costs = match &arm.costs[..] {
-            [one] => vec![*one; rows.rows()],
+            [cost] => vec![*cost; rows.rows()],
             _ if arm.domain.needs_local_search() => {
                 let allowed =
                     "several treatments between bounds have one cost: give candidates to set a cost for each";
                 return Err(Error::parameter("costs", format!("{} numbers", arm.costs.len()), allowed));
             }
-            own => own.to_vec(),
+            costs => costs.to_vec(),
         };
         sized("costs", "numbers", rows.rows(), costs.len(), "one for all candidates, or one per candidate")?;
         if !self.supported {
@@ -167,12 +167,13 @@ impl AcquisitionSearch {
     fn next(
         &self,
         arms: &[TreatmentArm<'_>],
-        beliefs: &[UpdatedEffect<'_>],
+        posteriors: &[UpdatedEffect<'_>],
         candidates: &[Candidates],
     ) -> Result<Suggestion> {
-        let marginals = beliefs.iter().zip(candidates).map(|(belief, (rows, _))| belief.marginals(rows));
+        let marginals =
+            posteriors.iter().zip(candidates).map(|(posterior, (rows, _))| posterior.marginals(rows));
         let marginals_by_arm: Vec<Marginals> = marginals.collect::<Result<_>>()?;
-        let mut means: Vec<f64> = beliefs.iter().flat_map(UpdatedEffect::means_at_trials).collect();
+        let mut means: Vec<f64> = posteriors.iter().flat_map(UpdatedEffect::means_at_trials).collect();
         if means.is_empty() {
             means = marginals_by_arm.iter().flat_map(|(mean, _, _)| mean.iter().copied()).collect();
         }
@@ -183,11 +184,11 @@ impl AcquisitionSearch {
             let values = self.values(&marginals_by_arm[arm], costs, best);
             let starts = if treatment_arm.domain.needs_local_search() { STARTS } else { 1 };
             for i in descending(&values).into_iter().take(starts) {
-                let climbed = treatment_arm.domain.compass_search(
+                let optimum = treatment_arm.domain.compass_search(
                     rows.columns(),
                     (rows.row(i), values[i]),
                     |neighbours| {
-                        let marginals = beliefs[arm].marginals(neighbours)?;
+                        let marginals = posteriors[arm].marginals(neighbours)?;
                         let mut values =
                             self.values(&marginals, &vec![treatment_arm.costs[0]; neighbours.rows()], best);
                         for (value, support) in values.iter_mut().zip(&marginals.2) {
@@ -198,11 +199,11 @@ impl AcquisitionSearch {
                         Ok(values)
                     },
                 )?;
-                let (treatments, acquisition) = climbed;
+                let (treatments, acquisition) = optimum;
                 if chosen.as_ref().is_none_or(|other| acquisition > other.acquisition) {
                     let row =
                         Table::from_named_rows(rows.columns().to_vec(), std::slice::from_ref(&treatments))?;
-                    let (mean, sd, support) = beliefs[arm].marginals(&row)?;
+                    let (mean, sd, support) = posteriors[arm].marginals(&row)?;
                     let supported = support[0].is_supported();
                     chosen = Some(Suggestion {
                         arm,

@@ -87,10 +87,10 @@ pub enum Caveat {
 }
 
 /// Share of the noise due to landmarks above which they are reported.
-const UNEXPLAINED: f64 = 0.2;
+const MAX_UNEXPLAINED_SHARE: f64 = 0.2;
 
 /// Effective sample size of the draws below which they are reported.
-const FEWEST_DRAWS: f64 = 3.0;
+const MIN_EFFECTIVE_DRAWS: f64 = 3.0;
 
 /// Share of the variance below which a study counts as having no noise.
 const NO_NOISE: f64 = 1e-5;
@@ -99,7 +99,7 @@ const NO_NOISE: f64 = 1e-5;
 /// studies](super::PreparedStudies::caveats); `draws` is as in [`CausalFusion`](super::CausalFusion).
 pub fn caveats(identification: &Identification, effect: &Effect, draws: usize) -> Vec<Caveat> {
     let effective = effect.effective_draws();
-    let few_draws = (effective < FEWEST_DRAWS).then(|| match first_noiseless_study(effect) {
+    let few_draws = (effective < MIN_EFFECTIVE_DRAWS).then(|| match first_noiseless_study(effect) {
         Some(study) => Caveat::NoNoise { study },
         None => Caveat::FewDraws { draws, effective },
     });
@@ -107,28 +107,29 @@ pub fn caveats(identification: &Identification, effect: &Effect, draws: usize) -
         treatments: identification.without_effect.clone(),
         alternatives: identification.treatments.clone(),
     });
-    let landmarks = effect.unexplained().into_iter().filter(|(_, share)| *share > UNEXPLAINED);
+    let landmarks = effect.unexplained().into_iter().filter(|(_, share)| *share > MAX_UNEXPLAINED_SHARE);
     let landmarks = landmarks.map(|(study, share)| Caveat::Landmarks { study, share });
     few_draws.into_iter().chain(unneeded).chain(landmarks).collect()
 }
 
 /// Returns the first study that has almost no noise in all draws.
 fn first_noiseless_study(effect: &Effect) -> Option<usize> {
-    let quiet: Vec<Vec<bool>> = effect
+    let noiseless_by_draw: Vec<Vec<bool>> = effect
         .models()
         .map(|(_, model)| match model {
-            Model::Link(link) => without_noise_by(link),
+            Model::Link(link) => noiseless_by_study(link),
             Model::Iterated(iterated) => vec![iterated.has_no_noise(NO_NOISE)],
         })
         .collect();
-    (0..quiet.first().map_or(0, Vec::len)).find(|&study| quiet.iter().all(|flags| flags[study]))
+    (0..noiseless_by_draw.first().map_or(0, Vec::len))
+        .find(|&study| noiseless_by_draw.iter().all(|flags| flags[study]))
 }
 
 /// Returns for each study from this link on whether it has almost no noise.
-fn without_noise_by(link: &StudyLink) -> Vec<bool> {
+fn noiseless_by_study(link: &StudyLink) -> Vec<bool> {
     let mut flags = vec![link.ridge < NO_NOISE];
     match &link.outcome {
-        ChainedOutcome::Link(next) => flags.extend(without_noise_by(next)),
+        ChainedOutcome::Link(next) => flags.extend(noiseless_by_study(next)),
         ChainedOutcome::Process(process) => flags.push(process.has_no_noise(NO_NOISE)),
     }
     flags
@@ -138,15 +139,15 @@ fn without_noise_by(link: &StudyLink) -> Vec<bool> {
 impl fmt::Display for Caveat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Holes { study, rows, total: of, columns } => write!(
+            Self::Holes { study, rows, total, columns } => write!(
                 f,
-                "study {}: {rows} of {of} rows have no value in {}, and are left out",
+                "study {}: {rows} of {total} rows have no value in {}, and are left out",
                 study + 1,
                 columns.join(" or ")
             ),
-            Self::Repeated { study, rows, total: of } => write!(
+            Self::Repeated { study, rows, total } => write!(
                 f,
-                "study {}: {rows} of {of} rows repeat others to the last digit: if they are the same \
+                "study {}: {rows} of {total} rows repeat others to the last digit: if they are the same \
                  people, leave them out, as rows count as independent",
                 study + 1
             ),
@@ -165,21 +166,21 @@ impl fmt::Display for Caveat {
                  differences of probabilities; the regression has normal noise, so that intervals may reach \
                  beyond 0 and 1"
             ),
-            Self::Decided { treatment, covariates: by, left } => write!(
+            Self::Decided { treatment, covariates, left } => write!(
                 f,
                 "{} almost {} {treatment}, {:.0}% of whose variance is unexplained: the \
                  same people are hardly ever seen at other doses, so that effects shrink to none, with bands \
                  that are too narrow",
-                by.join(", "),
-                if by.len() == 1 { "determines" } else { "determine" },
+                covariates.join(", "),
+                if covariates.len() == 1 { "determines" } else { "determine" },
                 100.0 * left
             ),
-            Self::Unneeded { treatments, alternatives: beside } => write!(
+            Self::Unneeded { treatments, alternatives } => write!(
                 f,
                 "{} {} no effect in addition to {}: leave it out",
                 and(treatments),
                 if treatments.len() == 1 { "has" } else { "have" },
-                and(beside)
+                and(alternatives)
             ),
             Self::Landmarks { study, share } => write!(
                 f,

@@ -22,9 +22,13 @@ impl Studies {
         parameters: &OutcomeGpParameters,
         landmarks: &StudyLandmarks,
     ) -> Result<ChainedOutcome> {
-        let seen = (&self.points, &self.outcome[..]);
-        let process =
-            OutcomeGp::new(self.studies.len(), seen, parameters.clone(), landmarks.outcome_points.as_ref())?;
+        let observations = (&self.points, &self.outcome[..]);
+        let process = OutcomeGp::new(
+            self.studies.len(),
+            observations,
+            parameters.clone(),
+            landmarks.outcome_points.as_ref(),
+        )?;
         Ok(ChainedOutcome::Process(Box::new(process)))
     }
 
@@ -47,51 +51,60 @@ impl Studies {
             None => regression_on_rows(&blocks, parameters.ridge)?,
             Some(tables) => regression_on_landmarks(&blocks, tables, parameters.ridge)?,
         };
-        let places = tables.map_or(&study.treatments, |tables| &tables.treatments);
-        let other_places = tables.and_then(|tables| tables.covariates.as_ref());
+        let treatment_points = tables.map_or(&study.treatments, |tables| &tables.treatments);
+        let covariate_points = tables.and_then(|tables| tables.covariates.as_ref());
         // A block of columns, averaged over the rows.
         let averaged = |k: usize| {
             let ColumnBlock { kernel, rows } = &blocks[k];
             let n = rows.rows();
             match tables {
-                None => QueryEmbedding::of_rows(&with_rows[k]),
-                Some(_) => QueryEmbedding::of_members(&with_rows[k], kernel, rows, &vec![1.0 / n as f64; n]),
+                None => QueryEmbedding::averaged_over_rows(&with_rows[k]),
+                Some(_) => QueryEmbedding::averaged_over_members(
+                    &with_rows[k],
+                    kernel,
+                    rows,
+                    &vec![1.0 / n as f64; n],
+                ),
             }
         };
-        let mut door = None;
-        let (kernel, places, query_embedding) = match &study.route {
+        let mut front_door_inputs = None;
+        let (kernel, treatment_points, query_embedding) = match &study.route {
             IdentificationRoute::Direct => {
-                (&parameters.treatments, places, QueryEmbedding::direct(places.rows()))
+                (&parameters.treatments, treatment_points, QueryEmbedding::direct(treatment_points.rows()))
             }
-            IdentificationRoute::BackDoor(_) => (&parameters.treatments, places, averaged(1)),
+            IdentificationRoute::BackDoor(_) => (&parameters.treatments, treatment_points, averaged(1)),
             IdentificationRoute::FrontDoor(mediators) => {
                 let (kernel, ridge) = intercepting(parameters)?;
-                let queried = tables.and_then(|tables| tables.queried.as_ref());
+                let treatment_landmarks = tables.and_then(|tables| tables.treatments_only.as_ref());
                 let matrix_name = "kernel matrix of treatments plus ridge";
-                let regression =
-                    KernelRegression::fit((kernel, ridge), &study.treatments, queried, matrix_name)?;
-                let mediator_places = other_places.unwrap_or(mediators);
+                let regression = KernelRegression::fit(
+                    (kernel, ridge),
+                    &study.treatments,
+                    treatment_landmarks,
+                    matrix_name,
+                )?;
+                let mediator_points = covariate_points.unwrap_or(mediators);
                 let (inputs, query_embedding) =
-                    front_door(regression, averaged(0), &with_rows, (&blocks[1], mediator_places))?;
-                door = Some(inputs);
-                (kernel, queried.unwrap_or(&study.treatments), query_embedding)
+                    front_door(regression, averaged(0), &with_rows, (&blocks[1], mediator_points))?;
+                front_door_inputs = Some(inputs);
+                (kernel, treatment_landmarks.unwrap_or(&study.treatments), query_embedding)
             }
         };
         let shared = self.shared_terms(s, (&with_rows, &solver), (&y, &measure), &outcome)?;
-        let points = (study.treatments.clone(), places.clone(), kernel.clone());
+        let points = (study.treatments.clone(), treatment_points.clone(), kernel.clone());
         let solver = (solver, parameters.ridge);
         let mut link = StudyLink::new(s, points, query_embedding, solver, y, measure, outcome)?;
         link.shared = shared;
-        if let Some(door) = door.filter(|_| adjustment) {
-            link.add_treatment_uncertainty(&door);
+        if let Some(front_door_inputs) = front_door_inputs.filter(|_| adjustment) {
+            link.add_treatment_uncertainty(&front_door_inputs);
         }
         if let IdentificationRoute::BackDoor(covariates) = &study.route {
             if adjustment {
                 link.add_covariate_uncertainty(&with_rows[1]);
             }
-            let (rows, kernel) = (other_places.unwrap_or(covariates).clone(), blocks[1].kernel.clone());
+            let (rows, kernel) = (covariate_points.unwrap_or(covariates).clone(), blocks[1].kernel.clone());
             link.covariate_block = Some(ColumnBlock { rows, kernel });
-            link.people = Some(covariates.clone());
+            link.averaged_covariates = Some(covariates.clone());
         }
         Ok(link)
     }
@@ -167,17 +180,17 @@ fn intercepting(parameters: &StudyParameters) -> Result<(&Kernel, f64)> {
 }
 
 /// Prepares the inputs of a front-door study. `with_rows` are the kernel matrices (points × rows) of
-/// treatments and of mediators; `places` are the points of the mediators.
+/// treatments and of mediators; `points` are the points of the mediators.
 fn front_door<'a>(
     regression: KernelRegression,
     observed_embedding: QueryEmbedding,
     with_rows: &'a [Matrix],
-    (block, places): (&ColumnBlock, &Table),
+    (block, points): (&ColumnBlock, &Table),
 ) -> Result<(FrontDoorInputs<'a>, QueryEmbedding)> {
     let (treatments, intercepting) = (&with_rows[0], &with_rows[1]);
     let weighted_mediators = regression.solve_matrix(intercepting.transpose());
     let smoothed_kernel =
-        regression.weighted_kernel(&weighted_mediators, (&block.kernel, places), &block.rows)?;
+        regression.weighted_kernel(&weighted_mediators, (&block.kernel, points), &block.rows)?;
     let query_embedding =
         QueryEmbedding::front_door(&observed_embedding, &weighted_mediators, smoothed_kernel);
     let diagonal = block.kernel.diagonal(&block.rows);
@@ -210,10 +223,10 @@ fn regression_on_landmarks(
 ) -> Result<(Vec<Matrix>, KernelRegression)> {
     let (mut grams, mut with_rows) = (Vec::with_capacity(2), Vec::with_capacity(2));
     let mut diagonal = vec![1.0; blocks[0].rows.rows()];
-    for (block, places) in blocks.iter().zip([Some(&tables.treatments), tables.covariates.as_ref()]) {
-        let Some(places) = places else { continue };
-        grams.push(block.kernel.gram(places));
-        with_rows.push(block.kernel.cross_gram(places, &block.rows));
+    for (block, points) in blocks.iter().zip([Some(&tables.treatments), tables.covariates.as_ref()]) {
+        let Some(points) = points else { continue };
+        grams.push(block.kernel.gram(points));
+        with_rows.push(block.kernel.cross_gram(points, &block.rows));
         multiply_entries(&mut diagonal, &block.kernel.diagonal(&block.rows));
     }
     let solver =

@@ -13,7 +13,7 @@ const MIN_POINTS: usize = 32;
 /// Maximum number of combinations of levels.
 const COMBINATIONS: usize = 1024;
 /// Step, as a share of a treatment's range, at which the local search ends.
-const SMALLEST: f64 = 1e-3;
+const MIN_STEP: f64 = 1e-3;
 
 /// Treatments that may be tried.
 #[derive(Debug, Clone)]
@@ -79,8 +79,8 @@ impl Domain {
         for (&j, &(low, high)) in numeric.iter().zip(bounds) {
             if !(low.is_finite() && high.is_finite() && low < high) {
                 let allowed = "they are two numbers, the lower one first";
-                let named = format!("bounds of {}", columns[j].name);
-                return Err(Error::parameter(named, format!("({low}, {high})"), allowed));
+                let parameter = format!("bounds of {}", columns[j].name);
+                return Err(Error::parameter(parameter, format!("({low}, {high})"), allowed));
             }
         }
         let mut combinations = vec![vec![0.0; columns.len()]];
@@ -91,13 +91,13 @@ impl Domain {
                     format!("treatments have more than {COMBINATIONS} combinations of levels: say which");
                 return Err(Error::parameter("candidates", "all", allowed));
             }
-            let with = |row: &Vec<f64>, level: usize| {
+            let with_level = |row: &Vec<f64>, level: usize| {
                 let mut row = row.clone();
                 row[j] = level as f64;
                 row
             };
             combinations =
-                combinations.iter().flat_map(|row| (0..levels.len()).map(|k| with(row, k))).collect();
+                combinations.iter().flat_map(|row| (0..levels.len()).map(|k| with_level(row, k))).collect();
         }
         let points_per_combination = match numeric.len() {
             0 => 1,
@@ -143,7 +143,7 @@ impl Domain {
             return Ok((row, best));
         }
         let mut step = 1.0 / (POINTS as f64).powf(1.0 / bounds.len() as f64);
-        while step > SMALLEST {
+        while step > MIN_STEP {
             let mut neighbours = Vec::new();
             for (&j, &(low, high)) in numeric(columns).iter().zip(bounds) {
                 for sign in [-1.0, 1.0] {

@@ -34,7 +34,7 @@ pub struct Effect {
     positivity: Arc<Vec<Positivity>>,
     /// Effective sample size of the draws of hyper-parameters in the stage where it is smallest; infinite
     /// without draws.
-    effective: f64,
+    effective_sample_size: f64,
 }
 
 /// The posterior of an effect at some treatments.
@@ -52,22 +52,27 @@ pub struct EffectEstimate {
 
 impl Effect {
     pub(super) fn new(parts: Vec<(f64, Model)>) -> Self {
-        let people = parts.first().and_then(|(_, model)| match model {
-            Model::Link(link) => link.people.as_ref().map(PopulationWeights::of_study),
-            Model::Iterated(iterated) => iterated.covariates().map(|averaged| averaged.people.clone()),
+        let population = parts.first().and_then(|(_, model)| match model {
+            Model::Link(link) => link.averaged_covariates.as_ref().map(PopulationWeights::uniform),
+            Model::Iterated(iterated) => iterated.covariates().map(|averaged| averaged.population.clone()),
         });
-        Self { parts, population: people, positivity: Arc::default(), effective: f64::INFINITY }
+        Self { parts, population, positivity: Arc::default(), effective_sample_size: f64::INFINITY }
     }
 
     /// Adds the diagnostics that were learnt with the model.
-    pub(super) fn with_diagnostics(self, positivity: Vec<Positivity>, effective: f64) -> Self {
-        Self { positivity: Arc::new(positivity), effective, ..self }
+    pub(super) fn with_diagnostics(self, positivity: Vec<Positivity>, effective_sample_size: f64) -> Self {
+        Self { positivity: Arc::new(positivity), effective_sample_size, ..self }
     }
 
     /// The effect with other component models, on another population.
-    pub(super) fn on_components(&self, parts: Vec<(f64, Model)>, people: PopulationWeights) -> Self {
+    pub(super) fn with_components(&self, parts: Vec<(f64, Model)>, population: PopulationWeights) -> Self {
         let positivity = Arc::clone(&self.positivity);
-        Self { parts, population: Some(people), positivity, effective: self.effective }
+        Self {
+            parts,
+            population: Some(population),
+            positivity,
+            effective_sample_size: self.effective_sample_size,
+        }
     }
 
     pub(super) fn models(&self) -> impl Iterator<Item = (f64, &Model)> {
@@ -98,7 +103,7 @@ impl Effect {
     /// Returns the effective sample size of the draws of hyper-parameters, in the study where it is smallest.
     /// It is infinite where hyper-parameters are maximised or given.
     pub fn effective_draws(&self) -> f64 {
-        self.effective
+        self.effective_sample_size
     }
 
     /// Returns the mean share of the rows' noise variance that landmarks leave unexplained, from 0 to 1, for
@@ -142,7 +147,7 @@ impl Effect {
         let treatments = &treatments.align_to(self.treatments().columns())?;
         let mut support = vec![DataSupport::default(); q];
         for (weight, model) in self.models() {
-            let (model_mean, parts, stands) = estimate(model, treatments)?;
+            let (model_mean, parts, model_support) = estimate(model, treatments)?;
             add_multiple(&mut mean, weight, &model_mean);
             means.push((weight, model_mean));
             for (cause, part) in parts {
@@ -150,19 +155,19 @@ impl Effect {
             }
             support
                 .iter_mut()
-                .zip(stands)
+                .zip(model_support)
                 .for_each(|(total, part)| *total = total.combined(part, |sum, v| sum + weight * v));
         }
-        let open = self.population.as_ref().and_then(|people| people.unexplained_share).unwrap_or(0.0);
+        let unexplained_share =
+            self.population.as_ref().and_then(|population| population.unexplained_share).unwrap_or(0.0);
         support.iter_mut().for_each(|query_support| {
-            (query_support.population_explained, query_support.overlap) = (1.0 - open, 1.0)
+            (query_support.population_explained, query_support.overlap) = (1.0 - unexplained_share, 1.0)
         });
         for positivity in self.positivity.iter() {
-            let near = positivity.supported_shares(self.population.as_ref(), treatments)?;
-            support
-                .iter_mut()
-                .zip(near)
-                .for_each(|(query_support, near)| query_support.overlap = query_support.overlap.min(near));
+            let near_shares = positivity.supported_shares(self.population.as_ref(), treatments)?;
+            support.iter_mut().zip(near_shares).for_each(|(query_support, near_share)| {
+                query_support.overlap = query_support.overlap.min(near_share)
+            });
         }
         if means.len() > 1 {
             let mut between_models = Matrix::zeros(q, q);
@@ -188,24 +193,24 @@ impl Effect {
     /// Errors of [`Table::align_to`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
     /// [`Error::Parameter`](crate::Error::Parameter) for more draws than fit in memory.
     pub fn sample(&self, treatments: &Table, draws: usize, seed: u64) -> Result<Matrix> {
-        let places = self.models().map(|(_, model)| match model {
-            Model::Link(link) => link.places(),
+        let point_counts = self.models().map(|(_, model)| match model {
+            Model::Link(link) => link.drawn_point_count(),
             Model::Iterated(_) => 0,
         });
-        let places = places.max().unwrap_or(0);
-        let joint = places + treatments.rows();
+        let max_point_count = point_counts.max().unwrap_or(0);
+        let joint_size = max_point_count + treatments.rows();
         crate::memory::check_allocation(
             "number of draws",
             draws,
-            joint + treatments.rows() + 3 * joint * joint / draws.max(1),
+            joint_size + treatments.rows() + 3 * joint_size * joint_size / draws.max(1),
         )?;
         let mut random = Random::seed_from_u64(seed);
         let mut counts = vec![0; self.parts.len()];
         for _ in 0..draws {
-            let (position, mut sum) = (random.random::<f64>(), 0.0);
+            let (threshold, mut sum) = (random.random::<f64>(), 0.0);
             let part = self.parts.iter().position(|(weight, _)| {
                 sum += weight;
-                position < sum
+                threshold < sum
             });
             counts[part.unwrap_or(self.parts.len() - 1)] += 1;
         }

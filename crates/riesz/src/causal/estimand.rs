@@ -46,10 +46,10 @@ impl Estimand {
     /// positive.
     pub fn slope(studied: &Table, treatment: Option<&str>, step: Option<f64>) -> Result<Self> {
         let names: Vec<&str> = studied.columns().iter().map(|column| &column.name[..]).collect();
-        let known = treatment.map_or((names.len() == 1).then_some(0), |treatment| {
+        let position = treatment.map_or((names.len() == 1).then_some(0), |treatment| {
             names.iter().position(|name| *name == treatment)
         });
-        let j = known.ok_or_else(|| {
+        let j = position.ok_or_else(|| {
             let allowed = format!("it is by one of the treatments, {}", listed(&names));
             Error::parameter("slope", treatment.unwrap_or("none"), allowed)
         })?;
@@ -78,8 +78,8 @@ impl Estimand {
                 let treatments = queried.stack(&baseline.align_to(studied.columns())?)?;
                 (treatments, (0..q).map(|i| vec![(i, 1.0), (q, -1.0)]).collect())
             }
-            Self::Slope { treatment: by, step } => {
-                let j = queried.index_of(by)?;
+            Self::Slope { treatment, step } => {
+                let j = queried.index_of(treatment)?;
                 let shifted = |shift: f64| {
                     let mut values = queried.column_major().to_vec();
                     values[j * q..(j + 1) * q].iter_mut().for_each(|v| *v += shift);
@@ -98,8 +98,8 @@ impl EstimandWeights {
     /// a sum is the smallest support of its terms.
     pub fn estimate(&self, effect: &EffectEstimate) -> EffectEstimate {
         let support = self.terms.iter().map(|query_terms| {
-            let ends = query_terms.iter().map(|(i, _)| effect.support[*i]);
-            ends.reduce(|a, b| a.combined(b, f64::min)).unwrap_or_default()
+            let supports = query_terms.iter().map(|(i, _)| effect.support[*i]);
+            supports.reduce(|a, b| a.combined(b, f64::min)).unwrap_or_default()
         });
         let mut causes: Vec<_> =
             effect.causes.iter().map(|(cause, part)| (*cause, self.covariance(part))).collect();
@@ -142,10 +142,11 @@ impl Effect {
         let estimate = sums.estimate(&self.evaluate(&sums.treatments)?);
         let variance = estimate.covariance.trace();
         let weights = sums.rows(&Matrix::identity(sums.treatments.rows()));
-        let taken = self.variance_reduction_per_row(&sums.treatments, &weights, study, rows)?;
+        let reduction = self.variance_reduction_per_row(&sums.treatments, &weights, study, rows)?;
         // Without variance nothing can be removed.
-        let share_of =
-            |row: usize| if variance > 0.0 { taken.column(row).iter().sum::<f64>() / variance } else { 0.0 };
+        let share_of = |row: usize| {
+            if variance > 0.0 { reduction.column(row).iter().sum::<f64>() / variance } else { 0.0 }
+        };
         Ok((0..rows.rows()).map(share_of).collect())
     }
 }

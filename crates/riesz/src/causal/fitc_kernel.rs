@@ -22,13 +22,13 @@ impl FitcKernel {
         let factor = WhitenedInducing::from_gram(gram, 0.0)?.factor;
         let mut whitened = with_rows;
         factor.solve_lower_in_place(&mut whitened);
-        let mut gaps = diagonal.to_vec();
+        let mut residual_variances = diagonal.to_vec();
         for a in 0..whitened.rows() {
-            gaps.iter_mut().zip(whitened.row(a)).for_each(|(residual, v)| *residual -= v * v);
+            residual_variances.iter_mut().zip(whitened.row(a)).for_each(|(variance, v)| *variance -= v * v);
         }
         // Negative values are rounding errors.
-        gaps.iter_mut().for_each(|v| *v = v.max(0.0));
-        Ok((Self { factor, residual_variances: gaps }, whitened))
+        residual_variances.iter_mut().for_each(|v| *v = v.max(0.0));
+        Ok((Self { factor, residual_variances }, whitened))
     }
 
     /// Returns `E (KᵀK̂⁻¹K + diag(residual variances)) Eᵀ` for `weights` E (queries × rows). `columns` is
@@ -36,7 +36,7 @@ impl FitcKernel {
     pub fn weighted_quadratic_form(&self, weights: &Matrix, columns: &Matrix) -> Matrix {
         let mut quadratic_form = self.factor.inverse_quadratic_form(columns.clone());
         let mut scaled_weights = weights.transpose();
-        scaled_weights.scale_rows(self.residual_variances.iter().map(|gap| gap.sqrt()));
+        scaled_weights.scale_rows(self.residual_variances.iter().map(|variance| variance.sqrt()));
         let residual_part = scaled_weights.transpose_matmul(&scaled_weights);
         quadratic_form.add_times(1.0, &residual_part);
         quadratic_form
@@ -44,7 +44,7 @@ impl FitcKernel {
 
     /// Returns the mean over rows of the residual variance's share in its sum with `noise`.
     pub fn unexplained_share(&self, noise: f64) -> f64 {
-        self.residual_variances.iter().map(|gap| gap / (gap + noise)).sum::<f64>()
+        self.residual_variances.iter().map(|variance| variance / (variance + noise)).sum::<f64>()
             / self.residual_variances.len() as f64
     }
 }

@@ -119,11 +119,11 @@ impl<V: Ord + Clone> Formula<V> {
     pub(super) fn sum(self, over: &BTreeSet<V>) -> Self {
         let mut over = over.clone();
         let mut body = self;
-        if let Self::Sum { over: inner, body: within } = &body
+        if let Self::Sum { over: inner, body: inner_body } = &body
             && inner.iter().all(|v| !over.contains(v))
         {
             over.extend(inner.iter().cloned());
-            body = (**within).clone();
+            body = (**inner_body).clone();
         }
         let mut factors = match body {
             Self::Product(factors) => factors,
@@ -132,7 +132,7 @@ impl<V: Ord + Clone> Formula<V> {
         while let Some((i, v)) = summand(&factors, &over) {
             over.remove(&v);
             match &mut factors[i] {
-                Self::Probability { variables: of, .. } if of.len() > 1 => of.retain(|w| *w != v),
+                Self::Probability { variables, .. } if variables.len() > 1 => variables.retain(|w| *w != v),
                 _ => drop(factors.remove(i)),
             }
         }
@@ -154,18 +154,20 @@ impl<V: Ord + Clone> Formula<V> {
     /// conditioning): that factor becomes P(rest | divisor, conditioning).
     fn conditioned(&self, divisor: &[V], conditioning: &[V]) -> Option<Self> {
         match self {
-            Self::Probability { variables: of, conditioning: same } => {
-                let known: BTreeSet<V> = conditioning.iter().cloned().collect();
-                let holds = same.iter().cloned().collect::<BTreeSet<V>>() == known;
-                if !holds || divisor.iter().any(|v| !of.contains(v)) {
+            Self::Probability { variables, conditioning: factor_conditioning } => {
+                let conditions: BTreeSet<V> = conditioning.iter().cloned().collect();
+                let same_conditions =
+                    factor_conditioning.iter().cloned().collect::<BTreeSet<V>>() == conditions;
+                if !same_conditions || divisor.iter().any(|v| !variables.contains(v)) {
                     return None;
                 }
-                let other_variables: Vec<V> = of.iter().filter(|v| !divisor.contains(v)).cloned().collect();
-                let known = divisor.iter().cloned().chain(known).collect::<BTreeSet<V>>();
+                let other_variables: Vec<V> =
+                    variables.iter().filter(|v| !divisor.contains(v)).cloned().collect();
+                let conditions = divisor.iter().cloned().chain(conditions).collect::<BTreeSet<V>>();
                 Some(if other_variables.is_empty() {
                     Self::Product(Vec::new())
                 } else {
-                    Self::probability(other_variables, known)
+                    Self::probability(other_variables, conditions)
                 })
             }
             Self::Product(factors) => {
@@ -228,8 +230,8 @@ impl<V: Ord + Clone> Formula<V> {
 /// factor's index.
 fn summand<V: Ord + Clone>(factors: &[Formula<V>], over: &BTreeSet<V>) -> Option<(usize, V)> {
     over.iter().find_map(|v| {
-        let mut with = (0..factors.len()).filter(|&i| factors[i].free().contains(v));
-        let (i, second_factor) = (with.next()?, with.next());
+        let mut occurrences = (0..factors.len()).filter(|&i| factors[i].free().contains(v));
+        let (i, second_factor) = (occurrences.next()?, occurrences.next());
         let is_variable =
             matches!(&factors[i], Formula::Probability { variables, .. } if variables.contains(v));
         (is_variable && second_factor.is_none()).then(|| (i, v.clone()))
@@ -240,13 +242,19 @@ fn summand<V: Ord + Clone>(factors: &[Formula<V>], over: &BTreeSet<V>) -> Option
 /// c).
 fn chained<V: Ord + Clone>(factors: &[Formula<V>]) -> Option<(usize, usize, Formula<V>)> {
     for (i, first) in factors.iter().enumerate() {
-        let Formula::Probability { variables: of, conditioning: given } = first else { continue };
-        let conditions: BTreeSet<V> = given.iter().cloned().collect();
+        let Formula::Probability { variables, conditioning } = first else { continue };
+        let conditions: BTreeSet<V> = conditioning.iter().cloned().collect();
         for (j, second) in factors.iter().enumerate().filter(|(j, _)| *j != i) {
-            let Formula::Probability { variables: next, conditioning: rest } = second else { continue };
-            if next.iter().chain(rest).cloned().collect::<BTreeSet<V>>() == conditions {
-                let joint = next.iter().chain(of).cloned().collect::<Vec<V>>();
-                return Some((i, j, Formula::probability(joint, rest.iter().cloned())));
+            let Formula::Probability { variables: second_variables, conditioning: second_conditioning } =
+                second
+            else {
+                continue;
+            };
+            if second_variables.iter().chain(second_conditioning).cloned().collect::<BTreeSet<V>>()
+                == conditions
+            {
+                let joint = second_variables.iter().chain(variables).cloned().collect::<Vec<V>>();
+                return Some((i, j, Formula::probability(joint, second_conditioning.iter().cloned())));
             }
         }
     }
@@ -281,14 +289,14 @@ impl Formula {
                 let mut inner = scope.clone();
                 for v in over {
                     let mut shown = v.clone();
-                    while inner.values().any(|used| *used == shown) {
+                    while inner.values().any(|name_in_use| *name_in_use == shown) {
                         shown.push('\'');
                     }
                     inner.insert(v.clone(), shown);
                 }
                 let over = match over.as_slice() {
-                    [one] => inner[one].clone(),
-                    many => format!("{{{}}}", listed(many, &inner)),
+                    [name] => inner[name].clone(),
+                    names => format!("{{{}}}", listed(names, &inner)),
                 };
                 format!("Σ_{over} {}", body.part(&inner, matches!(**body, Self::Quotient { .. })))
             }
@@ -315,21 +323,21 @@ impl Formula {
     }
 }
 
-fn own_names(formula: &Formula) -> Scope {
+fn free_names(formula: &Formula) -> Scope {
     formula.free().into_iter().map(|name| (name.clone(), name)).collect()
 }
 
 /// Writes `P(Y | do(X)) = Σ_Z P(Z) P(Y | X, Z)`, followed by the definitions and the variables of any value.
 impl fmt::Display for EffectFormula {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut scope = own_names(&self.formula);
+        let mut scope = free_names(&self.formula);
         let outside = self.outcomes.iter().chain(&self.treatments);
         scope.extend(outside.map(|name| (name.clone(), name.clone())));
         let (outcomes, treatments) = (self.outcomes.join(", "), self.treatments.join(", "));
         write!(f, "P({outcomes} | do({treatments})) = {}", self.formula.written(&scope))?;
         for (k, definition) in self.definitions.iter().enumerate() {
             let word = if k == 0 { ", where" } else { " and" };
-            let scope = own_names(definition);
+            let scope = free_names(definition);
             let arguments = definition.free().into_iter().collect::<Vec<_>>().join(", ");
             write!(f, "{word} Q{}({arguments}) = {}", k + 1, definition.written(&scope))?;
         }

@@ -66,17 +66,17 @@ const STARTS: [f64; 4] =
     [0.0, std::f64::consts::LN_2, 2.0 * std::f64::consts::LN_2, 3.0 * std::f64::consts::LN_2];
 
 /// Number of draws of hyper-parameters per component of the mixture, and the minimum number of draws.
-const DRAWS_PER_KEPT: usize = 4;
+const DRAWS_PER_COMPONENT: usize = 4;
 const MIN_DRAWS: usize = 64;
 
 /// A function that returns the evidence and its gradient.
 type Evidence<'a> = &'a dyn Fn(&[f64]) -> Result<(f64, Vec<f64>)>;
 
 /// The objective by which hyper-parameters are chosen.
-struct Likelihood<'a> {
-    of_all: Evidence<'a>,
+struct Objective<'a> {
+    on_all_rows: Evidence<'a>,
     /// The objective on a subset of the rows.
-    of_few: Evidence<'a>,
+    on_subset: Evidence<'a>,
     /// The objective on all rows, without its gradient.
     value: &'a dyn Fn(&[f64]) -> Result<f64>,
     /// Whether the subset has fewer rows.
@@ -98,7 +98,7 @@ impl CausalFusion {
         check_level(self.level)?;
         let landmarks = StudyLandmarks::new(studies, self.landmarks)?;
         crate::memory::check_allocation("draws", self.draws.max(1), landmarks.memory_numbers(studies))?;
-        let (outcome_parameters, mut effective) = self.of_outcome(&studies.points, &studies.outcome)?;
+        let (outcome_parameters, mut effective) = self.tune_outcome(&studies.points, &studies.outcome)?;
         let mut outcomes: Vec<ChainedOutcome> = outcome_parameters
             .iter()
             .map(|parameters| studies.fit_outcome(parameters, &landmarks))
@@ -108,7 +108,7 @@ impl CausalFusion {
             // Given the first draw of the later studies; draws of both are paired at random.
             let next = studies.studies.get(s + 1).map_or(&studies.points, |next| &next.treatments);
             let seed = hash([self.seed, 1 + s as u64]);
-            let (chosen, effective_draws) = self.of_study((study, next), &outcomes[0], seed)?;
+            let (chosen, effective_draws) = self.tune_study((study, next), &outcomes[0], seed)?;
             effective = effective.min(effective_draws);
             let outcomes_with_parameters =
                 std::mem::take(&mut outcomes).into_iter().zip(chosen.iter().cycle());
@@ -139,7 +139,7 @@ impl CausalFusion {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 
-    pub(super) fn of_outcome(
+    pub(super) fn tune_outcome(
         &self,
         points: &Table,
         outcome: &[f64],
@@ -153,32 +153,33 @@ impl CausalFusion {
         let (x, t) = (&points.select_rows(&tuning_rows), tuning_rows.iter().map(|i| outcome[*i]));
         let t = &t.collect::<Vec<_>>();
         let start_subset = start_rows(t.len());
-        let (few_x, few_t) =
+        let (subset_x, subset_t) =
             (x.select_rows(&start_subset), start_subset.iter().map(|i| t[*i]).collect::<Vec<_>>());
-        let likelihood = Likelihood {
-            of_all: &|theta| parameters_at(theta).log_evidence_and_gradient(x, t),
-            of_few: &|theta| parameters_at(theta).log_evidence_and_gradient(&few_x, &few_t),
+        let objective = Objective {
+            on_all_rows: &|theta| parameters_at(theta).log_evidence_and_gradient(x, t),
+            on_subset: &|theta| parameters_at(theta).log_evidence_and_gradient(&subset_x, &subset_t),
             value: &|theta| parameters_at(theta).log_evidence(x, t),
             has_subset: start_subset.len() < t.len(),
         };
-        let (draws, effective) = self.drawn(&coordinates, hash([self.seed, 0]), &likelihood)?;
+        let (draws, effective) = self.draw_hyperparameters(&coordinates, hash([self.seed, 0]), &objective)?;
         Ok((draws.iter().map(|theta| parameters_at(theta)).collect(), effective))
     }
 
     /// Chooses kernels and ridges of a study by how well its rows predict the outcome at their mediators.
     /// Returns the best ones or draws, and the effective sample size.
-    fn of_study(
+    fn tune_study(
         &self,
-        (study, next): (&Study, &Table),
+        (study, next_mediators): (&Study, &Table),
         outcome: &ChainedOutcome,
         seed: u64,
     ) -> Result<(Vec<StudyParameters>, f64)> {
         let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, study.treatments.rows());
         let mediators = study.mediator_table(outcome.points().columns())?.select_rows(&tuning_rows);
         let h = outcome.mean_and_root(&mediators);
-        let next = next.select_rows(&evenly_spaced(MAX_TUNING_ROWS, next.rows()));
-        let (square, variance) = outcome.second_moment(&mediators.stack(&next)?);
-        let scale = square + variance;
+        let next_mediators =
+            next_mediators.select_rows(&evenly_spaced(MAX_TUNING_ROWS, next_mediators.rows()));
+        let (mean_square, mean_variance) = outcome.second_moment(&mediators.stack(&next_mediators)?);
+        let scale = mean_square + mean_variance;
         let start = StudyParameters {
             treatments: default_kernel(&study.treatments),
             covariates: study.covariates().map(default_kernel),
@@ -187,7 +188,7 @@ impl CausalFusion {
         };
         let mut blocks = study.column_blocks(&start)?;
         blocks.iter_mut().for_each(|block| block.rows = block.rows.select_rows(&tuning_rows));
-        let (draws, effective) = self.of_blocks(&blocks, &h, scale, seed)?;
+        let (draws, effective) = self.tune_blocks(&blocks, &h, scale, seed)?;
         let study_parameters = |theta: &Vec<f64>| {
             let (blocks, ridge) = product_kernel::with_parameters(&blocks, theta);
             let intercepting = match &study.route {
@@ -206,7 +207,7 @@ impl CausalFusion {
 
     /// Chooses parameters of kernels over blocks of columns, and the ridge, by how well rows predict `h`,
     /// whose columns are as in [`product_kernel::log_evidence_and_gradient`].
-    pub(super) fn of_blocks(
+    pub(super) fn tune_blocks(
         &self,
         blocks: &[ColumnBlock],
         h: &Matrix,
@@ -216,8 +217,8 @@ impl CausalFusion {
         let parameters = product_kernel::parameters(blocks, START_RIDGE).into_iter();
         let coordinates: Vec<HyperParameter> = parameters.map(with_fixed_scale).collect();
         let start_subset = start_rows(h.rows());
-        let few_h = h.select_rows(&start_subset);
-        let few_blocks: Vec<ColumnBlock> = blocks
+        let subset_h = h.select_rows(&start_subset);
+        let subset_blocks: Vec<ColumnBlock> = blocks
             .iter()
             .map(|block| ColumnBlock { rows: block.rows.select_rows(&start_subset), ..block.clone() })
             .collect();
@@ -225,47 +226,51 @@ impl CausalFusion {
             let (blocks, ridge) = product_kernel::with_parameters(blocks, theta);
             product_kernel::log_evidence_and_gradient(&blocks, ridge, h, scale)
         };
-        let likelihood = Likelihood {
-            of_all: &|theta| evidence(blocks, h, theta),
-            of_few: &|theta| evidence(&few_blocks, &few_h, theta),
+        let objective = Objective {
+            on_all_rows: &|theta| evidence(blocks, h, theta),
+            on_subset: &|theta| evidence(&subset_blocks, &subset_h, theta),
             value: &|theta| {
                 let (blocks, ridge) = product_kernel::with_parameters(blocks, theta);
                 product_kernel::log_evidence(&blocks, ridge, h, scale)
             },
             has_subset: start_subset.len() < h.rows(),
         };
-        self.drawn(&coordinates, seed, &likelihood)
+        self.draw_hyperparameters(&coordinates, seed, &objective)
     }
 
     /// Returns hyper-parameters under an evidence and weakly informative priors: the best ones, or draws in
     /// random order. The second value is the effective sample size of the draws.
-    fn drawn(
+    fn draw_hyperparameters(
         &self,
         coordinates: &[HyperParameter],
         seed: u64,
-        likelihood: &Likelihood<'_>,
+        objective: &Objective<'_>,
     ) -> Result<(Vec<Vec<f64>>, f64)> {
         let control = self.control();
         let search =
             |from: &[f64], evidence: Evidence<'_>| maximise_posterior(coordinates, from, control, evidence);
         let [first, others @ ..] = STARTS;
-        let (mut optimum, ()) = best_search(first, others, |shorter| {
+        let (mut optimum, ()) = best_search(first, others, |log_divisor| {
             let start = |c: &HyperParameter| {
-                c.parameter.log_value - if c.parameter.is_lengthscale() { shorter } else { 0.0 }
+                c.parameter.log_value - if c.parameter.is_lengthscale() { log_divisor } else { 0.0 }
             };
             let from: Vec<f64> = coordinates.iter().map(start).collect();
-            Ok((search(&from, likelihood.of_few)?, ()))
+            Ok((search(&from, objective.on_subset)?, ()))
         })?;
-        if likelihood.has_subset {
-            optimum = search(&optimum.theta, likelihood.of_all)?;
+        if objective.has_subset {
+            optimum = search(&optimum.theta, objective.on_all_rows)?;
         }
         if self.draws == 0 {
             return Ok((vec![optimum.theta], f64::INFINITY));
         }
-        let surface = HyperPosterior { coordinates, from: &optimum.theta, control };
-        let fit = |theta: &[f64]| Ok(((likelihood.value)(theta)?, theta.to_vec()));
-        let averaged =
-            surface.average(likelihood.of_all, fit, (DRAWS_PER_KEPT * self.draws).max(MIN_DRAWS), seed)?;
+        let posterior = HyperPosterior { coordinates, from: &optimum.theta, control };
+        let fit = |theta: &[f64]| Ok(((objective.value)(theta)?, theta.to_vec()));
+        let averaged = posterior.average(
+            objective.on_all_rows,
+            fit,
+            (DRAWS_PER_COMPONENT * self.draws).max(MIN_DRAWS),
+            seed,
+        )?;
         let mut random = Random::seed_from_u64(hash([seed, 1]));
         let mut drawn = resampled(averaged.fits, self.draws, random.random());
         drawn.shuffle(&mut random);
@@ -276,13 +281,13 @@ impl CausalFusion {
 /// Resamples `count` fits by their weights (systematic resampling): the number of copies of a fit is `count`
 /// times its weight, rounded up or down at random.
 fn resampled<F: Clone>(fits: Vec<(f64, F)>, count: usize, shift: f64) -> Vec<F> {
-    let (mut out, mut sum, mut k) = (Vec::new(), fits[0].0, 0);
-    for place in 0..count {
-        while sum < (place as f64 + shift) / count as f64 && k + 1 < fits.len() {
+    let (mut resampled_fits, mut sum, mut k) = (Vec::new(), fits[0].0, 0);
+    for draw in 0..count {
+        while sum < (draw as f64 + shift) / count as f64 && k + 1 < fits.len() {
             k += 1;
             sum += fits[k].0;
         }
-        out.push(fits[k].1.clone());
+        resampled_fits.push(fits[k].1.clone());
     }
-    out
+    resampled_fits
 }

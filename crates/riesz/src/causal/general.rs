@@ -16,7 +16,7 @@ use crate::error::{Error, Hedge, IdentificationError, Result};
 
 /// Maximum number of probabilities in a factor that is repeated; larger factors get a definition when they
 /// are used more than once.
-const REPEATED: usize = 2;
+const MAX_REPEATED_SIZE: usize = 2;
 
 /// Returns the distribution of some outcomes under an intervention on some treatments, as a formula of
 /// measured variables. If there is no such formula, returns the hedge that proves it.
@@ -118,25 +118,26 @@ impl Factor {
     /// Returns Q[A] = Σ_{T∖A} Q[T] for an A that contains its causes in T.
     fn summed(self, over: &Nodes) -> Self {
         let Self::Chain(mut members) = self else { return Self::General(self.formula().sum(over)) };
-        let mut left = over.clone();
+        let mut remaining = over.clone();
         // A member on which no other member is conditioned sums to one.
         loop {
-            let sole = |v: usize| {
-                left.contains(&v) && members.iter().all(|(w, factor)| *w == v || !factor.free().contains(&v))
+            let sums_to_one = |v: usize| {
+                remaining.contains(&v)
+                    && members.iter().all(|(w, factor)| *w == v || !factor.free().contains(&v))
             };
-            let Some(k) = members.iter().position(|(v, _)| sole(*v)) else { break };
-            left.remove(&members.remove(k).0);
+            let Some(k) = members.iter().position(|(v, _)| sums_to_one(*v)) else { break };
+            remaining.remove(&members.remove(k).0);
         }
         let chain = Self::Chain(members);
-        if left.is_empty() { chain } else { Self::General(chain.formula().sum(&left)) }
+        if remaining.is_empty() { chain } else { Self::General(chain.formula().sum(&remaining)) }
     }
 }
 
 /// The larger and the smaller set of a hedge.
-type Sets = (Nodes, Nodes);
+type HedgeSets = (Nodes, Nodes);
 
 /// A formula, or the sets of the hedge that proves that there is none.
-type FormulaOrHedge = std::result::Result<Formula<usize>, Sets>;
+type FormulaOrHedge = std::result::Result<Formula<usize>, HedgeSets>;
 
 struct Search<'a> {
     graph: &'a MixedGraph,
@@ -150,8 +151,8 @@ impl Search<'_> {
         let affecting = self.graph.ancestors(outcomes, &(&causes_of_outcomes - treatments));
         let mut factors = Vec::new();
         for district in self.graph.districts(self.order, &affecting) {
-            let first = district.iter().copied().next();
-            let observed = first.map(|v| self.graph.district(v, &causes_of_outcomes)).unwrap_or_default();
+            let member = district.iter().copied().next();
+            let observed = member.map(|v| self.graph.district(v, &causes_of_outcomes)).unwrap_or_default();
             let factor = self.observed(&observed, &causes_of_outcomes);
             factors.push(self.part(&district, observed, factor)?);
         }
@@ -175,17 +176,17 @@ impl Search<'_> {
     }
 
     /// Computes Q[C] from Q[T], for districts C and T with C in T.
-    fn part(&mut self, wanted: &Nodes, mut component: Nodes, mut factor: Factor) -> FormulaOrHedge {
+    fn part(&mut self, target: &Nodes, mut component: Nodes, mut factor: Factor) -> FormulaOrHedge {
         loop {
-            let causes = self.graph.ancestors(wanted, &component);
-            if causes == component && component != *wanted {
-                return Err((component, wanted.clone()));
+            let causes = self.graph.ancestors(target, &component);
+            if causes == component && component != *target {
+                return Err((component, target.clone()));
             }
             factor = factor.summed(&(&component - &causes));
-            if causes == *wanted {
+            if causes == *target {
                 return Ok(factor.formula());
             }
-            let Some(&member) = wanted.iter().next() else { return Ok(factor.formula()) };
+            let Some(&member) = target.iter().next() else { return Ok(factor.formula()) };
             component = self.graph.district(member, &causes);
             factor = self.divided(factor, &causes, &component);
         }
@@ -201,18 +202,18 @@ impl Search<'_> {
                 members.retain(|(v, _)| district.contains(v));
                 return Factor::Chain(members);
             }
-            Factor::General(formula) => self.shared(formula),
+            Factor::General(formula) => self.define_if_large(formula),
         };
         let order: Vec<usize> = self.order.iter().copied().filter(|v| affecting.contains(v)).collect();
-        let first = |k: usize| formula.clone().sum(&order[k..].iter().copied().collect());
+        let initial_part = |k: usize| formula.clone().sum(&order[k..].iter().copied().collect());
         let mut factors = Vec::new();
         let mut start = 0;
         // Quotients of consecutive members cancel.
         while start < order.len() {
             let run = order[start..].iter().take_while(|v| district.contains(v)).count();
             if run > 0 {
-                let numerator = first(start + run);
-                factors.push(if start == 0 { numerator } else { numerator.divided_by(first(start)) });
+                let numerator = initial_part(start + run);
+                factors.push(if start == 0 { numerator } else { numerator.divided_by(initial_part(start)) });
             }
             start += run.max(1);
         }
@@ -220,9 +221,9 @@ impl Search<'_> {
     }
 
     /// Returns the formula, or a reference to its definition if it is too large to be written more than once.
-    fn shared(&mut self, formula: Formula<usize>) -> Formula<usize> {
+    fn define_if_large(&mut self, formula: Formula<usize>) -> Formula<usize> {
         let formula = formula.merged();
-        if formula.size() <= REPEATED {
+        if formula.size() <= MAX_REPEATED_SIZE {
             return formula;
         }
         let arguments = formula.free().into_iter().collect();

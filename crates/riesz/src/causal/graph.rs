@@ -91,10 +91,10 @@ impl Graph {
         confounded: &[(A, A)],
     ) -> Result<Self> {
         let ends = arrows.iter().chain(confounded).flat_map(|(a, b)| [a.as_ref(), b.as_ref()]);
-        let mut places = std::collections::HashMap::new();
+        let mut indices = std::collections::HashMap::new();
         let mut names: Vec<String> = Vec::new();
         for name in variables.iter().map(AsRef::as_ref).chain(ends) {
-            places.entry(name).or_insert_with(|| {
+            indices.entry(name).or_insert_with(|| {
                 names.push(name.into());
                 names.len() - 1
             });
@@ -102,7 +102,7 @@ impl Graph {
         if names.is_empty() {
             return Err(Error::too_few("the graph", 1, "variable is"));
         }
-        let pair = |(a, b): &(A, A)| (places[a.as_ref()], places[b.as_ref()]);
+        let pair = |(a, b): &(A, A)| (indices[a.as_ref()], indices[b.as_ref()]);
         let directed: BTreeSet<(usize, usize)> = arrows.iter().map(pair).collect();
         let hidden: BTreeSet<(usize, usize)> =
             confounded.iter().map(pair).map(|(a, b)| (a.min(b), a.max(b))).collect();
@@ -165,7 +165,7 @@ impl Graph {
     /// [`IdentificationError::UnknownVariable`].
     pub fn parents<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<&str>> {
         let nodes = self.node_indices(names)?;
-        Ok(self.shown(nodes.iter().flat_map(|&v| &self.parents[v]).copied().collect()))
+        Ok(self.visible_names(nodes.iter().flat_map(|&v| &self.parents[v]).copied().collect()))
     }
 
     /// Returns all direct and indirect causes of any of these variables, without the variables themselves.
@@ -174,7 +174,7 @@ impl Graph {
     /// [`IdentificationError::UnknownVariable`].
     pub fn ancestors<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<&str>> {
         let nodes = self.node_indices(names)?;
-        Ok(self.shown(&self.causes(&nodes) - &nodes))
+        Ok(self.visible_names(&self.causes(&nodes) - &nodes))
     }
 
     /// Returns all direct and indirect effects of any of these variables, without the variables themselves.
@@ -183,7 +183,7 @@ impl Graph {
     /// [`IdentificationError::UnknownVariable`].
     pub fn descendants<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<&str>> {
         let nodes = self.node_indices(names)?;
-        Ok(self.shown(&self.effects(&nodes) - &nodes))
+        Ok(self.visible_names(&self.effects(&nodes) - &nodes))
     }
 
     /// Returns the graph without arrows into some variables, as in an intervention that sets them.
@@ -204,10 +204,10 @@ impl Graph {
 
     /// Returns the indices of variables.
     pub(crate) fn node_indices<S: AsRef<str>>(&self, names: &[S]) -> Result<Nodes> {
-        names.iter().map(|name| self.place(name.as_ref())).collect()
+        names.iter().map(|name| self.node_index(name.as_ref())).collect()
     }
 
-    pub(crate) fn place(&self, name: &str) -> Result<usize> {
+    pub(crate) fn node_index(&self, name: &str) -> Result<usize> {
         self.find_node(name).ok_or_else(|| {
             let variables = self.variables().to_vec();
             Error::causal(IdentificationError::UnknownVariable {
@@ -272,17 +272,17 @@ impl Graph {
     /// Returns the members of a set that affect `outcome` when all members are set. A member that acts only
     /// through others has no effect then.
     pub(crate) fn with_effect(&self, set: &Nodes, outcome: usize) -> Nodes {
-        let set_apart = self.without_edges(set, &Nodes::new());
-        set.iter().copied().filter(|&v| set_apart.effects(&[v].into()).contains(&outcome)).collect()
+        let intervened = self.without_edges(set, &Nodes::new());
+        set.iter().copied().filter(|&v| intervened.effects(&[v].into()).contains(&outcome)).collect()
     }
 
     /// Returns the graph without arrows into some nodes and out of others.
     pub(crate) fn without_edges(&self, into: &Nodes, out_of: &Nodes) -> Self {
         let mut graph = self.clone();
         for v in 0..self.nodes() {
-            let lost = |a: usize, b: usize| into.contains(&b) || out_of.contains(&a);
-            graph.parents[v].retain(|&a| !lost(a, v));
-            graph.children[v].retain(|&b| !lost(v, b));
+            let is_removed = |a: usize, b: usize| into.contains(&b) || out_of.contains(&a);
+            graph.parents[v].retain(|&a| !is_removed(a, v));
+            graph.children[v].retain(|&b| !is_removed(v, b));
         }
         graph
     }
@@ -307,35 +307,35 @@ impl Graph {
         self.parents[to].push(from);
     }
 
-    fn shown(&self, nodes: Nodes) -> Vec<&str> {
+    fn visible_names(&self, nodes: Nodes) -> Vec<&str> {
         nodes.into_iter().filter(|&v| !self.is_hidden(v)).map(|v| self.names[v].as_str()).collect()
     }
 
     /// Finds a cycle; its last node is its first one.
     fn cycle(&self) -> Option<Vec<usize>> {
-        let mut waits: Vec<usize> = self.parents.iter().map(Vec::len).collect();
-        let mut free: Vec<usize> = (0..self.nodes()).filter(|&v| waits[v] == 0).collect();
-        while let Some(v) = free.pop() {
+        let mut unvisited_parents: Vec<usize> = self.parents.iter().map(Vec::len).collect();
+        let mut ready: Vec<usize> = (0..self.nodes()).filter(|&v| unvisited_parents[v] == 0).collect();
+        while let Some(v) = ready.pop() {
             for &child in &self.children[v] {
-                waits[child] -= 1;
-                if waits[child] == 0 {
-                    free.push(child);
+                unvisited_parents[child] -= 1;
+                if unvisited_parents[child] == 0 {
+                    ready.push(child);
                 }
             }
         }
-        // Every node that still waits has a parent that waits. Going back from parent to parent therefore
-        // reaches a node twice.
-        let mut way = vec![(0..self.nodes()).find(|&v| waits[v] > 0)?];
+        // Every node that is not visited has a parent that is not visited. Going back from parent to parent
+        // therefore reaches a node twice.
+        let mut walk = vec![(0..self.nodes()).find(|&v| unvisited_parents[v] > 0)?];
         loop {
-            let current = way[way.len() - 1];
-            let before = *self.parents[current].iter().find(|&&parent| waits[parent] > 0)?;
-            if let Some(start) = way.iter().position(|&v| v == before) {
-                let mut cycle = way.split_off(start);
-                cycle.push(before);
+            let current = walk[walk.len() - 1];
+            let parent = *self.parents[current].iter().find(|&&parent| unvisited_parents[parent] > 0)?;
+            if let Some(start) = walk.iter().position(|&v| v == parent) {
+                let mut cycle = walk.split_off(start);
+                cycle.push(parent);
                 cycle.reverse();
                 return Some(cycle);
             }
-            way.push(before);
+            walk.push(parent);
         }
     }
 }
@@ -380,18 +380,18 @@ impl From<Graph> for String {
 /// Returns the nodes that are reached from some nodes by steps from a node to one of `next`, including the
 /// nodes themselves.
 pub(crate) fn reachable<I: Iterator<Item = usize>>(from: &Nodes, next: impl Fn(usize) -> I) -> Nodes {
-    let (mut reached, mut open) = (from.clone(), from.iter().copied().collect::<Vec<_>>());
-    while let Some(v) = open.pop() {
-        open.extend(next(v).filter(|&w| reached.insert(w)));
+    let (mut reached, mut frontier) = (from.clone(), from.iter().copied().collect::<Vec<_>>());
+    while let Some(v) = frontier.pop() {
+        frontier.extend(next(v).filter(|&w| reached.insert(w)));
     }
     reached
 }
 
 /// Returns a set without a node.
 pub(crate) fn without_node(set: &Nodes, node: usize) -> Nodes {
-    let mut less = set.clone();
-    less.remove(&node);
-    less
+    let mut remaining = set.clone();
+    remaining.remove(&node);
+    remaining
 }
 
 /// Removes from a set one candidate after another for which `holds` is true of the candidate and the
@@ -402,24 +402,28 @@ pub(crate) fn pruned(
     holds: impl Fn(usize, &Nodes) -> bool,
 ) -> Nodes {
     for v in candidates {
-        let less = without_node(&set, v);
-        if holds(v, &less) {
-            set = less;
+        let smaller = without_node(&set, v);
+        if holds(v, &smaller) {
+            set = smaller;
         }
     }
     set
 }
 
 /// Returns the names that are spelt similarly to `name`: equal up to case, or with a small edit distance.
-pub(crate) fn similar_names(name: &str, known: &[String]) -> Vec<String> {
+pub(crate) fn similar_names(name: &str, candidates: &[String]) -> Vec<String> {
     let letters = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
     let name_letters = letters(name);
-    let allowed = (name_letters.len() / 3).min(2);
-    known.iter().filter(|other| distance(&name_letters, &letters(other)) <= allowed).cloned().collect()
+    let max_distance = (name_letters.len() / 3).min(2);
+    candidates
+        .iter()
+        .filter(|candidate| edit_distance(&name_letters, &letters(candidate)) <= max_distance)
+        .cloned()
+        .collect()
 }
 
 /// Returns the Levenshtein distance: the number of letters to insert, delete or change.
-fn distance(a: &[char], b: &[char]) -> usize {
+fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], i + 1);

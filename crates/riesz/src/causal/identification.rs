@@ -183,7 +183,7 @@ impl Identification {
                 &[]
             }
             EffectStrategy::Randomized { adjust } | EffectStrategy::BackDoor { adjust, .. } => adjust,
-            EffectStrategy::FrontDoor { conditioning: given, .. } => given,
+            EffectStrategy::FrontDoor { conditioning, .. } => conditioning,
         }
     }
 
@@ -227,10 +227,10 @@ impl fmt::Display for Identification {
                 write!(f, "back-door, with nothing to adjust for")?
             }
             EffectStrategy::BackDoor { adjust, .. } => write!(f, "back-door, adjusting for {}", and(adjust))?,
-            EffectStrategy::FrontDoor { mediators: through, conditioning: given, .. } => {
-                write!(f, "front-door through {}", and(through))?;
-                if !given.is_empty() {
-                    write!(f, ", within each value of {}", and(given))?;
+            EffectStrategy::FrontDoor { mediators, conditioning, .. } => {
+                write!(f, "front-door through {}", and(mediators))?;
+                if !conditioning.is_empty() {
+                    write!(f, ", within each value of {}", and(conditioning))?;
                 }
             }
             EffectStrategy::Formula { formula, .. } => {

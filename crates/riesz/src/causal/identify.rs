@@ -79,7 +79,7 @@ pub fn identify(graph: Option<&Graph>, query: &CausalQuery) -> Result<Identifica
         if *study >= query.studies.len() || query.studies.len() < 2 {
             let allowed = match query.studies.len() {
                 1 => "there is one study, so that no other one can differ".into(),
-                many => format!("studies are numbered from 1 to {many}"),
+                count => format!("studies are numbered from 1 to {count}"),
             };
             return Err(Error::parameter("differs", format!("{}: {}", study + 1, listed(names)), allowed));
         }
@@ -91,7 +91,7 @@ pub fn identify(graph: Option<&Graph>, query: &CausalQuery) -> Result<Identifica
 }
 
 fn identify_by_graph(graph: &Graph, query: &CausalQuery) -> Result<Identification> {
-    let (set, outcome) = (graph.node_indices(&query.treatments)?, graph.place(&query.outcome)?);
+    let (set, outcome) = (graph.node_indices(&query.treatments)?, graph.node_index(&query.outcome)?);
     let studies: Vec<Nodes> = query.studies.iter().map(|columns| graph.measured(columns)).collect();
     let differs = query.differs.iter().map(|(&study, names)| Ok((study, graph.node_indices(names)?)));
     let differs = differs.collect::<Result<BTreeMap<_, _>>>()?;
@@ -122,7 +122,7 @@ fn identify_by_graph(graph: &Graph, query: &CausalQuery) -> Result<Identificatio
         measured: &studies[0],
     };
     let (strategy, source) = choose_strategy(&effect, query, bridges.is_empty())?;
-    let in_order = |nodes: &Nodes| -> Vec<String> {
+    let in_query_order = |nodes: &Nodes| -> Vec<String> {
         query
             .treatments
             .iter()
@@ -131,8 +131,8 @@ fn identify_by_graph(graph: &Graph, query: &CausalQuery) -> Result<Identificatio
             .collect()
     };
     let mut identification = Identification {
-        treatments: in_order(&treatments),
-        without_effect: in_order(&(&set - &treatments)),
+        treatments: in_query_order(&treatments),
+        without_effect: in_query_order(&(&set - &treatments)),
         outcome: query.outcome.clone(),
         strategy,
         source,
@@ -210,13 +210,13 @@ fn strategy_from_graph(effect: &EffectGraph<'_>, single_study: bool) -> Result<E
 /// Returns lists of variables, each of which would give an adjustment if it were measured too.
 fn would_help(effect: &EffectGraph<'_>, single_study: bool) -> Vec<Vec<String>> {
     let all_nodes: Nodes = (0..effect.graph.nodes()).collect();
-    let used = &(effect.measured | effect.treatments) | effect.outcomes;
-    let serves = |further: &Nodes| {
+    let excluded = &(effect.measured | effect.treatments) | effect.outcomes;
+    let suffices = |further: &Nodes| {
         let measured = effect.measured | further;
-        let other = EffectGraph { measured: &measured, ..*effect };
-        other.is_identified() || sequence(&other, single_study).is_some()
+        let extended = EffectGraph { measured: &measured, ..*effect };
+        extended.is_identified() || sequence(&extended, single_study).is_some()
     };
-    helpful_variables(effect.graph, &(&all_nodes - &used), serves)
+    helpful_variables(effect.graph, &(&all_nodes - &excluded), suffices)
 }
 
 /// Returns the treatments in causal order, each with the covariates that are adjusted for before it; `None`
@@ -228,22 +228,27 @@ fn sequence(effect: &EffectGraph<'_>, single_study: bool) -> Option<Vec<Sequenti
 
 fn not_identified(effect: &EffectGraph<'_>, single_study: bool, hedge: Hedge) -> Error {
     let graph = effect.graph;
-    let (behind, largest) = (effect.backdoor_graph(), effect.largest());
+    let (backdoor_graph, largest) = (effect.backdoor_graph(), effect.largest());
     let mut open_paths: Vec<String> = Vec::new();
     for &outcome in effect.outcomes {
-        let path = behind.path(effect.treatments, &[outcome].into(), &largest);
+        let path = backdoor_graph.path(effect.treatments, &[outcome].into(), &largest);
         open_paths.extend(path.filter(|path| !open_paths.contains(path)));
     }
-    let tried = graph.named(&largest);
-    let why = if tried.is_empty() {
+    let adjusted = graph.named(&largest);
+    let why = if adjusted.is_empty() {
         "neither by back-door (no column could be adjusted for) nor by front-door".into()
     } else {
-        format!("neither by back-door (adjusting for {}) nor by front-door", crate::name_lists::and(&tried))
+        format!(
+            "neither by back-door (adjusting for {}) nor by front-door",
+            crate::name_lists::and(&adjusted)
+        )
     };
-    let mut ends = effect.treatments.iter().zip(effect.outcomes);
-    let single = effect.treatments.len() == 1 && effect.outcomes.len() == 1;
-    let instrument =
-        ends.next().filter(|_| single).and_then(|(&x, &y)| instrument::find(graph, x, y, effect.measured));
+    let mut pairs = effect.treatments.iter().zip(effect.outcomes);
+    let is_single_pair = effect.treatments.len() == 1 && effect.outcomes.len() == 1;
+    let instrument = pairs
+        .next()
+        .filter(|_| is_single_pair)
+        .and_then(|(&x, &y)| instrument::find(graph, x, y, effect.measured));
     Error::causal(IdentificationError::NotIdentified {
         treatments: graph.named(effect.treatments),
         outcomes: graph.named(effect.outcomes),

@@ -25,7 +25,7 @@ pub fn instrument<S: AsRef<str>>(
     outcome: &str,
     measured: &[S],
 ) -> Result<Option<Instrument>> {
-    let (treatment, outcome) = (graph.place(treatment)?, graph.place(outcome)?);
+    let (treatment, outcome) = (graph.node_index(treatment)?, graph.node_index(outcome)?);
     Ok(find(graph, treatment, outcome, &graph.measured(measured)))
 }
 
@@ -35,14 +35,16 @@ pub(super) fn find(graph: &Graph, treatment: usize, outcome: usize, measured: &N
     if !graph.effects(&treatment_set).contains(&outcome) {
         return None;
     }
-    let usable = &(measured - &graph.effects(&treatment_set)) - &outcomes;
-    let behind = graph.without_edges(&Nodes::new(), &treatment_set);
-    let plain = usable.iter().map(|&z| (z, Nodes::new()));
-    let plain = plain.filter(|(z, none)| behind.separated(&[*z].into(), &outcomes, none));
-    let conditioned =
-        usable.iter().filter_map(|&z| Some((z, nearest_separator(&behind, z, outcome, &usable)?)));
-    let (z, conditioning) = plain
-        .chain(conditioned)
+    let candidates = &(measured - &graph.effects(&treatment_set)) - &outcomes;
+    let backdoor_graph = graph.without_edges(&Nodes::new(), &treatment_set);
+    let unconditional = candidates.iter().map(|&z| (z, Nodes::new()));
+    let unconditional =
+        unconditional.filter(|(z, empty_set)| backdoor_graph.separated(&[*z].into(), &outcomes, empty_set));
+    let conditional = candidates
+        .iter()
+        .filter_map(|&z| Some((z, nearest_separator(&backdoor_graph, z, outcome, &candidates)?)));
+    let (z, conditioning) = unconditional
+        .chain(conditional)
         .find(|(z, conditioning)| !graph.separated(&[*z].into(), &treatment_set, conditioning))?;
     Some(Instrument { variable: graph.name(z).into(), conditioning: graph.named(&conditioning) })
 }

@@ -57,7 +57,7 @@ pub(super) enum StageFit {
 #[derive(Debug, Clone)]
 pub(super) struct FittedStage {
     pub history: Option<History>,
-    pub set: Option<Set>,
+    pub set: Option<SetTreatments>,
     pub averaged: Option<Averaged>,
     pub fit: StageFit,
 }
@@ -68,14 +68,14 @@ pub(super) struct History {
     pub rows: Table,
     /// Kernel of the columns with points and with each other.
     at_history: OutcomeAtMediators,
-    /// Mean of `k_h(h_i, h_i)` over the rows; `squares` is `K_h K_hᵀ/n`, points × points.
+    /// Mean of `k_h(h_i, h_i)` over the rows; `mean_outer_product` is `K_h K_hᵀ/n`, points × points.
     mean_diagonal: f64,
-    squares: Matrix,
+    mean_outer_product: Matrix,
 }
 
 /// Treatments that a query sets.
 #[derive(Debug, Clone)]
-pub(super) struct Set {
+pub(super) struct SetTreatments {
     pub points: Table,
     pub kernel: Kernel,
     /// Indices of these columns among all treatments.
@@ -89,7 +89,7 @@ pub(super) struct Averaged {
     points: Table,
     /// Values of all rows.
     pub rows: Table,
-    pub people: PopulationWeights,
+    pub population: PopulationWeights,
     query_embedding: QueryEmbedding,
     /// Kernel matrix of points and members.
     with_members: Matrix,
@@ -120,12 +120,12 @@ struct Queries {
 struct Pass {
     parts: CovarianceParts,
     /// For each stage, the share of each query's prior variance that the stage's rows explain.
-    resolved: Vec<Vec<f64>>,
+    explained_shares: Vec<Vec<f64>>,
     /// Weights on rows of the first stage of the pass, queries × rows.
     weights: Matrix,
     /// Expected outcome minus the constant for each member of the population, members × queries; `None`
     /// without averaged covariates.
-    of_members: Option<Matrix>,
+    member_means: Option<Matrix>,
 }
 
 /// Number of rows over which V is averaged in stages between the first and the last.
@@ -146,26 +146,31 @@ impl History {
         let at_history = OutcomeAtMediators::new((&points, &kernel), &rows, all_pairs)?;
         let n = rows.rows() as f64;
         let mean_diagonal = mean(&kernel.diagonal(&rows));
-        let mut squares = at_history.cross_covariance.matmul(&at_history.cross_covariance.transpose());
-        squares.map_in_place(|v| v / n);
-        Ok(Self { rows, at_history, mean_diagonal, squares })
+        let mut mean_outer_product =
+            at_history.cross_covariance.matmul(&at_history.cross_covariance.transpose());
+        mean_outer_product.map_in_place(|v| v / n);
+        Ok(Self { rows, at_history, mean_diagonal, mean_outer_product })
     }
 }
 
 impl Averaged {
     /// Averages over all rows.
     pub fn new(kernel: Kernel, points: Table, rows: Table) -> Self {
-        let people = PopulationWeights::of_study(&rows);
-        let mut averaged = Self::over(kernel, points, rows, people);
+        let population = PopulationWeights::uniform(&rows);
+        let mut averaged = Self::over_population(kernel, points, rows, population);
         averaged.members_are_rows = true;
         averaged
     }
 
-    fn over(kernel: Kernel, points: Table, rows: Table, people: PopulationWeights) -> Self {
-        let with_members = kernel.cross_gram(&points, &people.covariates);
-        let query_embedding =
-            QueryEmbedding::of_members(&with_members, &kernel, &people.covariates, &people.weights);
-        Self { kernel, points, rows, people, query_embedding, with_members, members_are_rows: false }
+    fn over_population(kernel: Kernel, points: Table, rows: Table, population: PopulationWeights) -> Self {
+        let with_members = kernel.cross_gram(&points, &population.covariates);
+        let query_embedding = QueryEmbedding::averaged_over_members(
+            &with_members,
+            &kernel,
+            &population.covariates,
+            &population.weights,
+        );
+        Self { kernel, points, rows, population, query_embedding, with_members, members_are_rows: false }
     }
 }
 
@@ -193,11 +198,11 @@ impl Iterated {
     }
 
     /// Returns this effect on another population.
-    pub fn on(&self, people: PopulationWeights) -> Self {
+    pub fn on_population(&self, population: PopulationWeights) -> Self {
         let mut other = self.clone();
         if let Some(averaged) = other.stages[0].averaged.take() {
             other.stages[0].averaged =
-                Some(Averaged::over(averaged.kernel, averaged.points, averaged.rows, people));
+                Some(Averaged::over_population(averaged.kernel, averaged.points, averaged.rows, population));
         }
         other
     }
@@ -216,7 +221,11 @@ impl Iterated {
     }
 
     /// Returns queries with these weights of the constant, and the kernels of the treatments that stages set.
-    fn queries_with(&self, constants: Vec<f64>, kernels: impl Fn(&Set) -> (Matrix, Matrix)) -> Queries {
+    fn queries_with(
+        &self,
+        constants: Vec<f64>,
+        kernels: impl Fn(&SetTreatments) -> (Matrix, Matrix),
+    ) -> Queries {
         let q = constants.len();
         let kernels_of = |stage: &FittedStage| match &stage.set {
             Some(set) => kernels(set),
@@ -228,13 +237,13 @@ impl Iterated {
     /// Returns the weights Φ of points before averaging over members, and F; `weights` are the weights on
     /// rows of the history, queries × rows.
     fn functionals(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> (Matrix, Matrix) {
-        let (with_points, with_each_other) = &queries.kernels[t];
+        let (with_points, query_gram) = &queries.kernels[t];
         let (Some(history), Some(weights)) = (&self.stages[t].history, weights) else {
-            return (with_points.clone(), with_each_other.clone());
+            return (with_points.clone(), query_gram.clone());
         };
         let mut weighted = history.at_history.weighted(weights, &queries.constants);
         weighted.columns.multiply(with_points);
-        weighted.prior_scale.multiply(with_each_other);
+        weighted.prior_scale.multiply(query_gram);
         (weighted.columns, weighted.prior_scale)
     }
 
@@ -242,49 +251,52 @@ impl Iterated {
     fn pass(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> Pass {
         let (stage, q) = (&self.stages[t], queries.constants.len());
         let (mut phi, mut prior) = self.functionals(t, weights, queries);
-        let of_members = stage.averaged.as_ref().map(|averaged| {
+        let member_means = stage.averaged.as_ref().map(|averaged| {
             let mut coefficients = self.coefficients(t, queries);
             coefficients.multiply(&phi);
             averaged.with_members.transpose_matmul(&coefficients)
         });
         if let Some(averaged) = &stage.averaged {
-            let (columns, with_each_other) = (phi, prior);
+            let (columns, query_gram) = (phi, prior);
             phi = averaged.query_embedding.row_cross_covariance(&columns);
-            prior = averaged.query_embedding.query_covariance(&columns, &with_each_other);
+            prior = averaged.query_embedding.query_covariance(&columns, &query_gram);
         }
         match &stage.fit {
             StageFit::Outcome(process) => {
                 let constants = queries.constants.clone();
                 let weights = process.solver.weights(&process.with_points(&phi, &constants));
-                let level = process.parameters.intercept_variance;
-                let before: Vec<f64> = (0..q).map(|i| prior[(i, i)] + level * constants[i].powi(2)).collect();
+                let intercept_variance = process.parameters.intercept_variance;
+                let prior_variances: Vec<f64> =
+                    (0..q).map(|i| prior[(i, i)] + intercept_variance * constants[i].powi(2)).collect();
                 let part = process.covariance(&Functionals { columns: phi, prior_scale: prior, constants });
-                let resolved = (0..q).map(|i| explained_share(part[(i, i)], before[i])).collect();
+                let explained_shares =
+                    (0..q).map(|i| explained_share(part[(i, i)], prior_variances[i])).collect();
                 Pass {
                     parts: vec![(UncertaintyCause::Outcome, part)],
-                    resolved: vec![resolved],
+                    explained_shares: vec![explained_shares],
                     weights,
-                    of_members,
+                    member_means,
                 }
             }
             StageFit::Regression { solver, .. } => {
-                let (weights, known) = solver.weights_and_explained(phi);
-                let mut open = prior.clone();
-                open.add_times(-1.0, &known);
+                let (weights, explained) = solver.weights_and_explained(phi);
+                let mut residual = prior.clone();
+                residual.add_times(-1.0, &explained);
                 let next = self.pass(t + 1, Some(&weights), queries);
                 let mut parts = next.parts;
-                let (square, variance) = self.second_moments(t + 1, queries);
-                for (cause, moment) in
-                    [(UncertaintyCause::Stage(t), square), (UncertaintyCause::Interaction, variance)]
-                {
-                    let mut part = open.clone();
+                let (mean_products, posterior_covariance) = self.second_moments(t + 1, queries);
+                for (cause, moment) in [
+                    (UncertaintyCause::Stage(t), mean_products),
+                    (UncertaintyCause::Interaction, posterior_covariance),
+                ] {
+                    let mut part = residual.clone();
                     part.multiply(&moment);
                     add_part(&mut parts, cause, 1.0, &part);
                 }
-                let mut resolved =
-                    vec![(0..q).map(|i| explained_share(open[(i, i)], prior[(i, i)])).collect()];
-                resolved.extend(next.resolved);
-                Pass { parts, resolved, weights, of_members: of_members.or(next.of_members) }
+                let mut explained_shares =
+                    vec![(0..q).map(|i| explained_share(residual[(i, i)], prior[(i, i)])).collect()];
+                explained_shares.extend(next.explained_shares);
+                Pass { parts, explained_shares, weights, member_means: member_means.or(next.member_means) }
             }
         }
     }
@@ -328,9 +340,9 @@ impl Iterated {
         let (stage, q) = (&self.stages[t], queries.constants.len());
         let means = self.means_of_rows(t, queries);
         let n = means.rows() as f64;
-        let mut square = means.transpose_matmul(&means);
-        square.map_in_place(|v| v / n);
-        let Some(history) = &stage.history else { return (square, Matrix::zeros(q, q)) };
+        let mut mean_products = means.transpose_matmul(&means);
+        mean_products.map_in_place(|v| v / n);
+        let Some(history) = &stage.history else { return (mean_products, Matrix::zeros(q, q)) };
         match &stage.fit {
             StageFit::Outcome(process) => {
                 let columns = self.without_history(t, queries);
@@ -339,23 +351,24 @@ impl Iterated {
                     prior.scale(averaged.query_embedding.kernel_scale);
                 }
                 prior.scale(history.mean_diagonal);
-                let mut known = process.solver.inverse();
-                known.multiply(&history.squares);
-                prior.add_times(-1.0, &known.quadratic_form(&columns));
-                (square, prior)
+                let mut explained = process.solver.inverse();
+                explained.multiply(&history.mean_outer_product);
+                prior.add_times(-1.0, &explained.quadratic_form(&columns));
+                (mean_products, prior)
             }
             StageFit::Regression { .. } => {
                 let count = history.rows.rows();
                 let sampled_rows = evenly_spaced(SECOND_MOMENT_ROWS, count);
-                let of_zero = Queries { kernels: queries.kernels.clone(), constants: vec![0.0; q] };
-                let mut variance = Matrix::zeros(q, q);
+                let centred_queries = Queries { kernels: queries.kernels.clone(), constants: vec![0.0; q] };
+                let mut posterior_covariance = Matrix::zeros(q, q);
                 for row in &sampled_rows {
                     let mut weights = Matrix::zeros(q, count);
                     (0..q).for_each(|i| weights.row_mut(i)[*row] = 1.0);
-                    variance.add_times(1.0, &sum_parts(&self.pass(t, Some(&weights), &of_zero).parts, q));
+                    posterior_covariance
+                        .add_times(1.0, &sum_parts(&self.pass(t, Some(&weights), &centred_queries).parts, q));
                 }
-                variance.map_in_place(|v| v / sampled_rows.len() as f64);
-                (square, variance)
+                posterior_covariance.map_in_place(|v| v / sampled_rows.len() as f64);
+                (mean_products, posterior_covariance)
             }
         }
     }
@@ -374,12 +387,15 @@ impl Iterated {
             add_to(&mut means, coefficients.row(p));
         }
         let mut parts = pass.parts;
-        if let Some(part) = self.of_people(pass.of_members.as_ref()) {
+        if let Some(part) = self.population_covariance(pass.member_means.as_ref()) {
             add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, &part);
         }
         let support_of = |i: usize| {
-            let later_support = pass.resolved[1..].iter().map(|resolved| resolved[i]).fold(1.0, f64::min);
-            DataSupport::of_weights(pass.weights.row(i), pass.resolved[0][i], later_support)
+            let later_support = pass.explained_shares[1..]
+                .iter()
+                .map(|explained_shares| explained_shares[i])
+                .fold(1.0, f64::min);
+            DataSupport::from_weights(pass.weights.row(i), pass.explained_shares[0][i], later_support)
         };
         (means, parts, (0..q).map(support_of).collect())
     }
@@ -387,12 +403,12 @@ impl Iterated {
     /// Returns the covariance due to uncertainty about the population. It comes from the Bayesian bootstrap
     /// of the rows, or from the share of the prior variance that the regression of the members leaves
     /// unexplained.
-    fn of_people(&self, of_members: Option<&Matrix>) -> Option<Matrix> {
+    fn population_covariance(&self, member_means: Option<&Matrix>) -> Option<Matrix> {
         let averaged = self.stages.iter().find_map(|stage| stage.averaged.as_ref())?;
-        let mut member_means = of_members?.clone();
+        let mut member_means = member_means?.clone();
         let (m, q) = (member_means.rows() as f64, member_means.cols());
-        let factor = match averaged.people.unexplained_share {
-            Some(open) => open / m,
+        let factor = match averaged.population.unexplained_share {
+            Some(unexplained_share) => unexplained_share / m,
             None if averaged.members_are_rows && self.adjustment => {
                 for j in 0..q {
                     let mean = mean(&member_means.column(j));
@@ -427,16 +443,16 @@ impl Iterated {
         };
         let n = set.points.rows();
         // First the kernel function itself, of which the prior is a multiple; then the columns.
-        let itself = self.queries_with(vec![0.0], |_| (Matrix::zeros(n, 1), Matrix::filled(1, 1, 1.0)));
-        let prior_scale = sum_parts(&self.pass(0, None, &itself).parts, 1)[(0, 0)];
-        let columns = self.queries_with(vec![0.0; n], |_| (Matrix::identity(n), Matrix::zeros(n, n)));
-        let (coef, parts, _) = self.evaluate(&columns);
-        let mut known = sum_parts(&parts, n);
-        known.scale(-1.0);
+        let kernel_query = self.queries_with(vec![0.0], |_| (Matrix::zeros(n, 1), Matrix::filled(1, 1, 1.0)));
+        let prior_scale = sum_parts(&self.pass(0, None, &kernel_query).parts, 1)[(0, 0)];
+        let column_queries = self.queries_with(vec![0.0; n], |_| (Matrix::identity(n), Matrix::zeros(n, n)));
+        let (coef, parts, _) = self.evaluate(&column_queries);
+        let mut covariance_reduction = sum_parts(&parts, n);
+        covariance_reduction.scale(-1.0);
         let coef = Matrix::column_vector(coef);
         let constant = vec![self.process().constant];
         let model = KernelExpansion::new(set.kernel.clone(), set.points.clone(), coef, constant)?;
-        Ok((model, PosteriorCovariance::dense(prior_scale, known)))
+        Ok((model, PosteriorCovariance::dense(prior_scale, covariance_reduction)))
     }
 
     /// Returns the reduction of the variance of sums of effects by each new row (sums × rows).
@@ -453,22 +469,23 @@ impl Iterated {
             return Err(unused("the value of another row", "effects of one regression"));
         };
         let process = self.process();
-        let (queried, new) = (treatments, rows.align_to(process.points.columns())?);
+        let (queried, new_rows) = (treatments, rows.align_to(process.points.columns())?);
         let width = set.points.width();
-        let x = new.select_columns(&(0..width).collect::<Vec<_>>());
+        let x = new_rows.select_columns(&(0..width).collect::<Vec<_>>());
         let weights_by_query = query_weights.transpose();
         let mut columns = set.kernel.cross_gram(&set.points, queried).matmul(&weights_by_query);
         let mut with_query = set.kernel.cross_gram(&x, queried).matmul(&weights_by_query);
         if let Some(averaged) = averaged {
             columns = averaged.query_embedding.row_cross_covariance(&columns);
-            let z = new.select_columns(&(width..new.width()).collect::<Vec<_>>());
-            let people = &averaged.people;
-            let of_people = averaged.kernel.cross_gram(&z, &people.covariates).matvec(&people.weights);
-            with_query.scale_rows(of_people);
+            let z = new_rows.select_columns(&(width..new_rows.width()).collect::<Vec<_>>());
+            let population = &averaged.population;
+            let population_embedding =
+                averaged.kernel.cross_gram(&z, &population.covariates).matvec(&population.weights);
+            with_query.scale_rows(population_embedding);
         }
         let constants: Vec<f64> =
             (0..query_weights.rows()).map(|s| query_weights.row(s).iter().sum()).collect();
-        Ok(process.row_variance_reduction((&columns, &constants), with_query, &new))
+        Ok(process.row_variance_reduction((&columns, &constants), with_query, &new_rows))
     }
 
     /// Returns the posterior of the expectation of stage t, minus the constant, at the histories of these
@@ -476,8 +493,8 @@ impl Iterated {
     /// columns is the covariance, up to a thousandth of its trace.
     pub fn mean_and_root(&self, t: usize, rows: &[usize], treatments: &Table) -> Matrix {
         let Some(history) = &self.stages[t].history else { return Matrix::zeros(0, 0) };
-        let queries_once = self.queries(treatments);
-        let row_means = self.means_of_rows(t, &queries_once);
+        let single_query = self.queries(treatments);
+        let row_means = self.means_of_rows(t, &single_query);
         let repeated = treatments.select_rows(&vec![0; rows.len()]);
         let queries = Queries { constants: vec![0.0; rows.len()], ..self.queries(&repeated) };
         let mut weights = Matrix::zeros(rows.len(), history.rows.rows());

@@ -21,7 +21,7 @@ pub enum MediatorMeasure {
 
 /// A kernel with the measure for its integrals.
 pub(super) enum KernelIntegrals<'k> {
-    Rows { kernel: &'k Kernel, places: Table, weighted: Matrix },
+    Rows { kernel: &'k Kernel, points: Table, weighted: Matrix },
     Normal { scale: f64, mass: f64, columns: Vec<Normal> },
 }
 
@@ -39,30 +39,30 @@ impl Normal {
     /// 0, .., 0, v)/ℓ².
     fn chain(&self, u: f64, v: f64, p: usize) -> f64 {
         let (l2, e2) = (self.lengthscale.powi(2), self.sd.powi(2));
-        let (on, off_diagonal) = (2.0 / l2 + 1.0 / e2, -1.0 / l2);
-        let minor = on * on - off_diagonal * off_diagonal;
+        let (diagonal, off_diagonal) = (2.0 / l2 + 1.0 / e2, -1.0 / l2);
+        let minor = diagonal * diagonal - off_diagonal * off_diagonal;
         // |T| and the corners of T⁻¹.
-        let (det, diagonal_entry, other) = match p {
-            1 => (on, 1.0 / on, 1.0 / on),
-            2 => (minor, on / minor, -off_diagonal / minor),
+        let (det, inverse_diagonal, corner) = match p {
+            1 => (diagonal, 1.0 / diagonal, 1.0 / diagonal),
+            2 => (minor, diagonal / minor, -off_diagonal / minor),
             _ => {
-                let det = on * (on * on - 2.0 * off_diagonal * off_diagonal);
+                let det = diagonal * (diagonal * diagonal - 2.0 * off_diagonal * off_diagonal);
                 (det, minor / det, off_diagonal * off_diagonal / det)
             }
         };
         let (u, v) = (u - self.center, v - self.center);
-        let inner = (diagonal_entry * (u * u + v * v) + 2.0 * other * u * v) / (l2 * l2);
+        let inner = (inverse_diagonal * (u * u + v * v) + 2.0 * corner * u * v) / (l2 * l2);
         (0.5 * inner - 0.5 * (u * u + v * v) / l2).exp() / (det * e2.powi(p as i32)).sqrt()
     }
 }
 
 impl<'k> KernelIntegrals<'k> {
-    pub fn new(measure: MediatorMeasure, kernel: &'k Kernel, places: Table) -> Result<Self> {
+    pub fn new(measure: MediatorMeasure, kernel: &'k Kernel, points: Table) -> Result<Self> {
         let MediatorMeasure::Normal { mass } = measure else {
-            let share = 1.0 / places.rows() as f64;
-            let mut weighted = kernel.gram(&places);
+            let share = 1.0 / points.rows() as f64;
+            let mut weighted = kernel.gram(&points);
             weighted.scale(share);
-            return Ok(Self::Rows { kernel, places, weighted });
+            return Ok(Self::Rows { kernel, points, weighted });
         };
         crate::checks::positive("mass", mass)?;
         let gaussian = only(&kernel.terms).and_then(|term| {
@@ -75,9 +75,9 @@ impl<'k> KernelIntegrals<'k> {
             let belongs = "Gaussian kernels of numeric columns: use the measure of rows";
             return Err(unused("a normal measure", belongs));
         };
-        let units = ColumnScaling::standardised(&places);
+        let units = ColumnScaling::standardised(&points);
         let normals = columns.iter().zip(lengthscale).map(|(&column, lengthscale)| {
-            let values = places.column(column);
+            let values = points.column(column);
             let center = mean(values);
             Normal { column, center, sd: units.scale[column], lengthscale }
         });
@@ -87,14 +87,14 @@ impl<'k> KernelIntegrals<'k> {
     /// Returns `∫ .. ∫ k(a, u₁) k(u₁, u₂) .. k(u_p, b) dν(u₁) .. dν(u_p)` for rows a and b, p from 1 to 3.
     pub fn chain(&self, a: &Table, b: &Table, p: usize) -> Matrix {
         match self {
-            Self::Rows { kernel, places, weighted } => {
-                let mut left = kernel.cross_gram(a, places);
+            Self::Rows { kernel, points, weighted } => {
+                let mut product = kernel.cross_gram(a, points);
                 for _ in 1..p {
-                    left = left.matmul(weighted);
+                    product = product.matmul(weighted);
                 }
-                let share = 1.0 / places.rows() as f64;
-                left.scale(share);
-                left.matmul(&kernel.cross_gram(places, b))
+                let share = 1.0 / points.rows() as f64;
+                product.scale(share);
+                product.matmul(&kernel.cross_gram(points, b))
             }
             Self::Normal { scale, mass, columns } => {
                 let scale_factor = scale.powi(p as i32 + 1) * mass.powi(p as i32);
@@ -133,11 +133,11 @@ mod tests {
 
     /// Compares with sums over a fine grid.
     #[test]
-    fn normal_chains_are_integrals() {
-        let places = Table::from_rows(&[[-1.3], [0.4], [2.0], [0.1]]).unwrap();
+    fn normal_chains_equal_sums_over_a_grid() {
+        let points = Table::from_rows(&[[-1.3], [0.4], [2.0], [0.1]]).unwrap();
         let kernel = 1.7 * Kernel::gaussian(&[0.8]);
         let integrals =
-            KernelIntegrals::new(MediatorMeasure::Normal { mass: 2.5 }, &kernel, places.clone()).unwrap();
+            KernelIntegrals::new(MediatorMeasure::Normal { mass: 2.5 }, &kernel, points.clone()).unwrap();
         let KernelIntegrals::Normal { columns, .. } = &integrals else { panic!("not normal") };
         let (center, sd) = (columns[0].center, columns[0].sd);
         let step = 0.05;
@@ -151,16 +151,16 @@ mod tests {
         for i in 0..grid.len() {
             gram.row_mut(i).iter_mut().zip(&grid).for_each(|(v, u)| *v *= weight(u[0]));
         }
-        let mut left = kernel.cross_gram(&places, &u);
+        let mut weighted_chain = kernel.cross_gram(&points, &u);
         for i in 0..4 {
-            left.row_mut(i).iter_mut().zip(&grid).for_each(|(v, u)| *v *= weight(u[0]));
+            weighted_chain.row_mut(i).iter_mut().zip(&grid).for_each(|(v, u)| *v *= weight(u[0]));
         }
         for p in 1..=3 {
-            let expected = left.matmul(&kernel.cross_gram(&u, &places));
-            let actual = integrals.chain(&places, &places, p);
+            let expected = weighted_chain.matmul(&kernel.cross_gram(&u, &points));
+            let actual = integrals.chain(&points, &points, p);
             let errors = actual.data().iter().zip(expected.data()).map(|(a, b)| (a - b).abs());
             assert!(errors.fold(0.0, f64::max) < 1e-9, "{p}");
-            left = left.matmul(&gram);
+            weighted_chain = weighted_chain.matmul(&gram);
         }
         let k = kernel.gram(&u);
         let sum: f64 = (0..grid.len())
@@ -169,6 +169,6 @@ mod tests {
             .sum();
         assert!((sum - integrals.square()).abs() < 1e-9);
         let sum = Kernel::gaussian(&[1.0]) + Kernel::constant(1.0);
-        assert!(KernelIntegrals::new(MediatorMeasure::Normal { mass: 1.0 }, &sum, places).is_err());
+        assert!(KernelIntegrals::new(MediatorMeasure::Normal { mass: 1.0 }, &sum, points).is_err());
     }
 }

@@ -69,19 +69,24 @@ impl KernelRegression {
     /// Fits the regression through landmarks, given their gram matrix (m × m), their kernel with rows (m ×
     /// n), and the kernel of each row with itself. Cost n m² for n rows and m landmarks.
     pub fn landmarks(gram: Matrix, with_rows: Matrix, diagonal: &[f64], ridge: f64) -> Result<Self> {
-        let (low, mut whitened) = FitcKernel::new(gram, with_rows, diagonal)?;
-        let unexplained = low.unexplained_share(ridge);
-        let roots: Vec<f64> = low.residual_variances.iter().map(|gap| 1.0 / (ridge + gap).sqrt()).collect();
-        whitened.scale_columns(roots.iter().copied());
-        let mut precision = whitened.matmul(&whitened.transpose());
-        precision.add_diagonal(|_| 1.0);
-        let posterior_precision_factor = Cholesky::new(precision, "posterior precision of the landmarks")?;
+        let (fitc, mut whitened) = FitcKernel::new(gram, with_rows, diagonal)?;
+        let unexplained = fitc.unexplained_share(ridge);
+        let weight_roots: Vec<f64> = fitc
+            .residual_variances
+            .iter()
+            .map(|residual_variance| 1.0 / (ridge + residual_variance).sqrt())
+            .collect();
+        whitened.scale_columns(weight_roots.iter().copied());
+        let mut posterior_precision = whitened.matmul(&whitened.transpose());
+        posterior_precision.add_diagonal(|_| 1.0);
+        let posterior_precision_factor =
+            Cholesky::new(posterior_precision, "posterior precision of the landmarks")?;
         posterior_precision_factor.solve_lower_in_place(&mut whitened);
         posterior_precision_factor.solve_upper_in_place(&mut whitened);
-        low.factor.solve_upper_in_place(&mut whitened);
-        whitened.scale_columns(roots.iter().copied());
+        fitc.factor.solve_upper_in_place(&mut whitened);
+        whitened.scale_columns(weight_roots.iter().copied());
         Ok(Self::FitcFactors(Box::new(FitcFactors {
-            landmark_factor: low.factor,
+            landmark_factor: fitc.factor,
             posterior_precision_factor,
             weights: whitened,
             unexplained,
@@ -148,8 +153,8 @@ impl KernelRegression {
     ) -> Result<Matrix> {
         let Self::FitcFactors(factors) = self else { return Ok(self.solve_matrix(solved.transpose())) };
         let with_rows = kernel.cross_gram(points, rows);
-        let (low, _) = FitcKernel::new(kernel.gram(points), with_rows, &kernel.diagonal(rows))?;
-        Ok(low.weighted_quadratic_form(&factors.weights, &solved.transpose()))
+        let (fitc, _) = FitcKernel::new(kernel.gram(points), with_rows, &kernel.diagonal(rows))?;
+        Ok(fitc.weighted_quadratic_form(&factors.weights, &solved.transpose()))
     }
 
     /// Returns E (queries × rows) and `φᵀQφ` (queries × queries).
@@ -186,9 +191,9 @@ impl KernelRegression {
             }
             Self::FitcFactors(factors) => {
                 factors.landmark_factor.solve_lower_in_place(&mut whitened);
-                let mut left = whitened.clone();
-                factors.posterior_precision_factor.solve_lower_in_place(&mut left);
-                (whitened, Some(left))
+                let mut posterior_whitened = whitened.clone();
+                factors.posterior_precision_factor.solve_lower_in_place(&mut posterior_whitened);
+                (whitened, Some(posterior_whitened))
             }
         }
     }
@@ -201,10 +206,13 @@ impl KernelRegression {
 
     /// Returns the diagonal of [`explained_covariance`](Self::explained_covariance).
     pub fn explained_variances(&self, phi: &Matrix) -> Vec<f64> {
-        let (whitened, left) = self.whitened_pair(phi);
-        let mut explained = squares(&whitened);
-        if let Some(left) = left {
-            explained.iter_mut().zip(squares(&left)).for_each(|(v, l)| *v -= l);
+        let (whitened, posterior_whitened) = self.whitened_pair(phi);
+        let mut explained = squared_norms(&whitened);
+        if let Some(posterior_whitened) = posterior_whitened {
+            explained
+                .iter_mut()
+                .zip(squared_norms(&posterior_whitened))
+                .for_each(|(v, posterior_square)| *v -= posterior_square);
         }
         explained
     }
@@ -219,20 +227,20 @@ impl KernelRegression {
         with_queries: Matrix,
         prior_variances: &[f64],
     ) -> (Matrix, Vec<f64>) {
-        let (of_rows, of_queries) = (self.whitened_pair(with_rows), self.whitened_pair(phi));
-        let explained = squares(&of_rows.0);
+        let (row_columns, query_columns) = (self.whitened_pair(with_rows), self.whitened_pair(phi));
+        let explained = squared_norms(&row_columns.0);
         let mut variances: Vec<f64> = prior_variances
             .iter()
             .zip(explained)
             .map(|(prior, explained_variance)| (prior - explained_variance).max(0.0))
             .collect();
-        if let (Some(left), Some(of_queries)) = (&of_rows.1, &of_queries.1) {
+        if let (Some(row_posterior), Some(query_posterior)) = (&row_columns.1, &query_columns.1) {
             // New rows are informative about queries only through the landmarks' posterior.
-            add_to(&mut variances, &squares(left));
-            return (left.transpose_matmul(of_queries), variances);
+            add_to(&mut variances, &squared_norms(row_posterior));
+            return (row_posterior.transpose_matmul(query_posterior), variances);
         }
         let mut covariance = with_queries;
-        covariance.add_times(-1.0, &explained_cross(&of_rows, &of_queries));
+        covariance.add_times(-1.0, &explained_cross(&row_columns, &query_columns));
         (covariance, variances)
     }
 
@@ -248,16 +256,19 @@ impl KernelRegression {
 }
 
 /// Returns `φᵀQψ` for two sets of queries with the whitened columns of φ and ψ.
-fn explained_cross((half, left): &WhitenedColumns, (other, other_left): &WhitenedColumns) -> Matrix {
-    let mut explained = half.transpose_matmul(other);
-    if let (Some(left), Some(other)) = (left, other_left) {
-        explained.add_times(-1.0, &left.transpose_matmul(other));
+fn explained_cross(
+    (prior_phi, posterior_phi): &WhitenedColumns,
+    (prior_psi, posterior_psi): &WhitenedColumns,
+) -> Matrix {
+    let mut explained = prior_phi.transpose_matmul(prior_psi);
+    if let (Some(posterior_phi), Some(posterior_psi)) = (posterior_phi, posterior_psi) {
+        explained.add_times(-1.0, &posterior_phi.transpose_matmul(posterior_psi));
     }
     explained
 }
 
 /// Returns the squared Euclidean norms of the columns.
-fn squares(columns: &Matrix) -> Vec<f64> {
+fn squared_norms(columns: &Matrix) -> Vec<f64> {
     let mut sums = vec![0.0; columns.cols()];
     for i in 0..columns.rows() {
         sums.iter_mut().zip(columns.row(i)).for_each(|(sum, v)| *sum += v * v);
@@ -272,7 +283,7 @@ mod tests {
 
     /// Regression through landmarks agrees with Gaussian conditioning on all rows under the FITC covariance.
     #[test]
-    fn landmarks_condition_on_all_rows() {
+    fn regression_through_landmarks_is_gaussian_conditioning() {
         let kernel = 1.3 * Kernel::gaussian(&[0.9]);
         let table = |count: usize, step: f64| {
             Table::from_rows(&(0..count).map(|i| [(step * i as f64).sin() * 2.0]).collect::<Vec<_>>())
@@ -287,8 +298,8 @@ mod tests {
         let mut covariance = Matrix::zeros(n, n);
         for i in 0..n {
             for j in 0..n {
-                let low = dot(&projections[i], &with_rows.column(j));
-                covariance[(i, j)] = if i == j { diagonal[i] + ridge } else { low };
+                let low_rank = dot(&projections[i], &with_rows.column(j));
+                covariance[(i, j)] = if i == j { diagonal[i] + ridge } else { low_rank };
             }
         }
         let phi = kernel.cross_gram(&points, &queries);
@@ -300,13 +311,15 @@ mod tests {
                 assert!((weights[(q, i)] - expected[i]).abs() < 1e-7, "{} {}", weights[(q, i)], expected[i]);
             }
             for other in 0..3 {
-                let crossed: Vec<f64> = (0..n).map(|i| dot(&projections[i], &phi.column(other))).collect();
-                assert!((explained[(q, other)] - dot(&expected, &crossed)).abs() < 1e-7);
+                let with_other_query: Vec<f64> =
+                    (0..n).map(|i| dot(&projections[i], &phi.column(other))).collect();
+                assert!((explained[(q, other)] - dot(&expected, &with_other_query)).abs() < 1e-7);
             }
             assert!((solver.explained_variances(&phi)[q] - explained[(q, q)]).abs() < 1e-12);
         }
-        let gap = |i: usize| diagonal[i] - dot(&projections[i], &with_rows.column(i));
-        let share = (0..n).map(|i| gap(i) / (gap(i) + ridge)).sum::<f64>() / n as f64;
+        let residual_variance = |i: usize| diagonal[i] - dot(&projections[i], &with_rows.column(i));
+        let share =
+            (0..n).map(|i| residual_variance(i) / (residual_variance(i) + ridge)).sum::<f64>() / n as f64;
         assert!((solver.unexplained().unwrap() - share).abs() < 1e-8 && share > 1e-3, "{share}");
         let q = solver.inverse();
         assert!((dot(&q.matvec(&phi.column(0)), &phi.column(0)) - explained[(0, 0)]).abs() < 1e-10);
@@ -316,7 +329,7 @@ mod tests {
     /// The variance reduction by a further row agrees with a refit that includes this row, for a regression
     /// on all rows and for fixed landmarks.
     #[test]
-    fn variance_reductions_are_those_of_refits() {
+    fn variance_reduction_equals_that_of_a_refit() {
         let kernel = 1.3 * Kernel::gaussian(&[0.9]);
         let table =
             |values: &[f64]| Table::from_rows(&values.iter().map(|v| [*v]).collect::<Vec<_>>()).unwrap();
@@ -338,23 +351,23 @@ mod tests {
         let extended: Vec<f64> = rows.iter().copied().chain([new]).collect();
         for with_landmarks in [false, true] {
             let (before, after) = (fit(&rows, with_landmarks), fit(&extended, with_landmarks));
-            let places = |values: &[f64]| if with_landmarks { points.clone() } else { table(values) };
-            let (x, new) = (places(&rows), table(&[new]));
+            let points_of = |values: &[f64]| if with_landmarks { points.clone() } else { table(values) };
+            let (x, new) = (points_of(&rows), table(&[new]));
             let (phi, with_rows) = (kernel.cross_gram(&x, &queries), kernel.cross_gram(&x, &new));
             let with_queries = kernel.cross_gram(&new, &queries);
-            let (crossed, open) =
+            let (covariances, variances) =
                 before.posterior_of_rows(&phi, &with_rows, with_queries, &kernel.diagonal(&new));
             let explained = [
                 before.explained_variances(&phi),
-                after.explained_variances(&kernel.cross_gram(&places(&extended), &queries)),
+                after.explained_variances(&kernel.cross_gram(&points_of(&extended), &queries)),
             ];
             for q in 0..2 {
-                let lowered = crossed[(0, q)].powi(2) / (open[0] + ridge);
+                let reduction = covariances[(0, q)].powi(2) / (variances[0] + ridge);
                 assert!(
-                    (explained[1][q] - explained[0][q] - lowered).abs() < 1e-8,
-                    "{with_landmarks} {lowered}"
+                    (explained[1][q] - explained[0][q] - reduction).abs() < 1e-8,
+                    "{with_landmarks} {reduction}"
                 );
-                assert!(lowered > 1e-6);
+                assert!(reduction > 1e-6);
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::table::Table;
 pub(super) struct OutcomeAtMediators {
     /// The kernel matrix, points × rows.
     pub cross_covariance: Matrix,
-    between: MediatorKernel,
+    mediator_kernel: MediatorKernel,
 }
 
 /// The kernel between mediators of rows.
@@ -29,18 +29,21 @@ impl OutcomeAtMediators {
     pub fn new((points, kernel): (&Table, &Kernel), y: &Table, all_pairs: bool) -> Result<Self> {
         let with_points = kernel.cross_gram(points, y);
         if all_pairs {
-            return Ok(Self { cross_covariance: with_points, between: MediatorKernel::All(kernel.gram(y)) });
+            return Ok(Self {
+                cross_covariance: with_points,
+                mediator_kernel: MediatorKernel::All(kernel.gram(y)),
+            });
         }
-        let (low, _) = FitcKernel::new(kernel.gram(points), with_points.clone(), &kernel.diagonal(y))?;
-        Ok(Self { cross_covariance: with_points, between: MediatorKernel::Points(low) })
+        let (fitc, _) = FitcKernel::new(kernel.gram(points), with_points.clone(), &kernel.diagonal(y))?;
+        Ok(Self { cross_covariance: with_points, mediator_kernel: MediatorKernel::Points(fitc) })
     }
 
     /// Returns the mean share of the outcome's noise at rows that its points leave unexplained, in addition
     /// to the noise `noise`; 0 for all pairs.
     pub fn unexplained(&self, noise: f64) -> f64 {
-        match &self.between {
+        match &self.mediator_kernel {
             MediatorKernel::All(_) => 0.0,
-            MediatorKernel::Points(low) => low.unexplained_share(noise),
+            MediatorKernel::Points(fitc) => fitc.unexplained_share(noise),
         }
     }
 
@@ -49,9 +52,9 @@ impl OutcomeAtMediators {
     pub fn weighted(&self, weights: &Matrix, constants: &[f64]) -> Functionals {
         let transposed = weights.transpose();
         let columns = self.cross_covariance.matmul(&transposed);
-        let prior = match &self.between {
-            MediatorKernel::All(between) => weights.matmul(&between.matmul(&transposed)),
-            MediatorKernel::Points(low) => low.weighted_quadratic_form(weights, &columns),
+        let prior = match &self.mediator_kernel {
+            MediatorKernel::All(gram) => weights.matmul(&gram.matmul(&transposed)),
+            MediatorKernel::Points(fitc) => fitc.weighted_quadratic_form(weights, &columns),
         };
         Functionals { columns, prior_scale: prior, constants: constants.to_vec() }
     }
@@ -62,13 +65,13 @@ impl OutcomeAtMediators {
 ///
 /// # Errors
 /// Errors of [`FitcKernel::new`].
-pub(super) fn mean_square_form((points, kernel): (&Table, &Kernel), places: &Table) -> Result<(Matrix, f64)> {
-    let with_places = kernel.cross_gram(points, places);
-    let (low, mut whitened) = FitcKernel::new(kernel.gram(points), with_places, &kernel.diagonal(places))?;
-    let count = places.rows() as f64;
-    let gap = mean(&low.residual_variances);
-    low.factor.solve_upper_in_place(&mut whitened);
-    let mut square = whitened.matmul(&whitened.transpose());
-    square.map_in_place(|v| v / count);
-    Ok((square, gap))
+pub(super) fn mean_square_form((points, kernel): (&Table, &Kernel), rows: &Table) -> Result<(Matrix, f64)> {
+    let cross_gram = kernel.cross_gram(points, rows);
+    let (fitc, mut whitened) = FitcKernel::new(kernel.gram(points), cross_gram, &kernel.diagonal(rows))?;
+    let row_count = rows.rows() as f64;
+    let mean_residual_variance = mean(&fitc.residual_variances);
+    fitc.factor.solve_upper_in_place(&mut whitened);
+    let mut form = whitened.matmul(&whitened.transpose());
+    form.map_in_place(|v| v / row_count);
+    Ok((form, mean_residual_variance))
 }

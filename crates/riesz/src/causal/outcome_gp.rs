@@ -50,20 +50,20 @@ impl OutcomeGpParameters {
         out
     }
 
-    fn likelihood(&self, x: &Table, t: &[f64]) -> Result<NormalEvidence> {
+    fn normal_evidence(&self, x: &Table, t: &[f64]) -> Result<NormalEvidence> {
         let centred_targets = Matrix::column_vector(centred(t).1);
         NormalEvidence::new(self.covariance(x), "covariance of the outcome", &centred_targets)
     }
 
     /// Returns `log p(t)`. Cost n³/3.
     pub(super) fn log_evidence(&self, x: &Table, t: &[f64]) -> Result<f64> {
-        Ok(self.likelihood(x, t)?.value)
+        Ok(self.normal_evidence(x, t)?.value)
     }
 
     /// Returns `log p(t)` and its gradient in the logarithms of the kernel's parameters and the noise. The
     /// variance of the constant is fixed. Cost n³.
     pub(super) fn log_evidence_and_gradient(&self, x: &Table, t: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let evidence = self.likelihood(x, t)?;
+        let evidence = self.normal_evidence(x, t)?;
         let weights = evidence.covariance_gradient();
         let mut gradient = self.kernel.gradient(x, &weights);
         gradient.push(self.noise * weights.trace());
@@ -95,20 +95,20 @@ impl OutcomeGp {
         crate::checks::positive("noise", parameters.noise)?;
         check_level(parameters.intercept_variance)?;
         sized("the outcome", "numbers", x.rows(), t.len(), "one per row of the table")?;
-        let (kernel, level) = (&parameters.kernel, parameters.intercept_variance);
+        let (kernel, intercept_variance) = (&parameters.kernel, parameters.intercept_variance);
         let solver = match landmarks {
             None => KernelRegression::rows(parameters.covariance(x), "covariance of the outcome")?,
             Some(points) => {
                 let (mut gram, mut with_rows) = (kernel.gram(points), kernel.cross_gram(points, x));
-                gram.map_in_place(|v| v + level);
-                with_rows.map_in_place(|v| v + level);
-                let diagonal: Vec<f64> = kernel.diagonal(x).iter().map(|v| v + level).collect();
+                gram.map_in_place(|v| v + intercept_variance);
+                with_rows.map_in_place(|v| v + intercept_variance);
+                let diagonal: Vec<f64> = kernel.diagonal(x).iter().map(|v| v + intercept_variance).collect();
                 KernelRegression::landmarks(gram, with_rows, &diagonal, parameters.noise)?
             }
         };
         let (mean, centred_targets) = centred(t);
         let coef = solver.solve(&centred_targets);
-        let constant = mean + level * coef.iter().sum::<f64>();
+        let constant = mean + intercept_variance * coef.iter().sum::<f64>();
         Ok(Self { study, points: landmarks.unwrap_or(x).clone(), parameters, solver, coef, constant })
     }
 
@@ -167,8 +167,8 @@ impl OutcomeGp {
     /// Returns the posterior variances of functionals of f₀, given their covariances with f₀ at the points
     /// (points × functionals) and their prior variances.
     pub fn variances(&self, columns: &Matrix, prior: &[f64]) -> Vec<f64> {
-        let known = self.solver.explained_variances(columns);
-        prior.iter().zip(known).map(|(prior, known)| (prior - known).max(0.0)).collect()
+        let explained = self.solver.explained_variances(columns);
+        prior.iter().zip(explained).map(|(prior, explained)| (prior - explained).max(0.0)).collect()
     }
 
     /// Returns joint draws of functionals from the posterior (functionals × draws).

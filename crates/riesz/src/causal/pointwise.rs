@@ -12,16 +12,16 @@ use crate::linalg::{min_max, sorted};
 use crate::table::{ColumnKind, Table};
 
 /// Number of treatments in a chunk; the joint covariance has the square of this number of entries.
-const AT_ONCE: usize = 256;
+const CHUNK_ROWS: usize = 256;
 
 /// Share of the first study's doses outside the [default grid](default_doses), on each side.
 const GRID_MARGIN: f64 = 0.025;
 
 /// Maximum number of different doses that are shown as they are.
-const FEW_DOSES: usize = 10;
+const MAX_SHOWN_DOSES: usize = 10;
 
 /// Maximum number of treatments whose values are combined.
-const MOST_COMBINED: usize = 4;
+const MAX_COMBINED_TREATMENTS: usize = 4;
 
 /// Default number of doses of a curve.
 pub const DEFAULT_DOSE_COUNT: usize = 50;
@@ -45,7 +45,7 @@ impl Effect {
     /// Errors of [`Estimand::weights_at`].
     pub fn pointwise(&self, treatments: &Table, estimand: &Estimand) -> Result<Pointwise> {
         let mut pointwise = Pointwise::default();
-        for chunk in treatments.chunks(AT_ONCE) {
+        for chunk in treatments.chunks(CHUNK_ROWS) {
             let sums = estimand.weights_at(&chunk, self.treatments())?;
             pointwise.add(sums.estimate(&self.evaluate(&sums.treatments)?));
         }
@@ -56,14 +56,14 @@ impl Effect {
 
 impl Pointwise {
     fn add(&mut self, estimate: EffectEstimate) {
-        let before = self.mean.len();
+        let count = self.mean.len();
         for (cause, part) in &estimate.causes {
-            let place =
+            let index =
                 self.causes.iter().position(|(other_cause, _)| other_cause == cause).unwrap_or_else(|| {
-                    self.causes.push((*cause, vec![0.0; before]));
+                    self.causes.push((*cause, vec![0.0; count]));
                     self.causes.len() - 1
                 });
-            self.causes[place].1.extend(part.diagonal().map(|variance| variance.max(0.0)));
+            self.causes[index].1.extend(part.diagonal().map(|variance| variance.max(0.0)));
         }
         self.mean.extend(estimate.mean);
         self.support.extend(estimate.support);
@@ -84,9 +84,9 @@ impl Pointwise {
         if !(level > 0.0 && level < 1.0) {
             return Err(Error::parameter("level", level, "it is between 0 and 1"));
         }
-        let reach = normal::quantile((1.0 + level) / 2.0);
+        let quantile = normal::quantile((1.0 + level) / 2.0);
         let moments = self.mean.iter().zip(self.sd());
-        Ok(moments.map(|(mean, sd)| [mean - reach * sd, mean + reach * sd]).collect())
+        Ok(moments.map(|(mean, sd)| [mean - quantile * sd, mean + quantile * sd]).collect())
     }
 
     /// Returns the share of each cause in the variance, summed over all treatments; 0 without variance.
@@ -123,7 +123,7 @@ impl fmt::Display for UncertaintyCause {
 /// # Errors
 /// [`Error::Shape`] for more than four treatments, which have too many combinations.
 pub fn usual_combinations(treatments: &Table) -> Result<Table> {
-    let (width, max_width) = (treatments.width(), MOST_COMBINED);
+    let (width, max_width) = (treatments.width(), MAX_COMBINED_TREATMENTS);
     if width > max_width {
         return Err(Error::shape(
             "the table of treatments",
@@ -137,12 +137,12 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
     }
     let mut rows: Vec<Vec<f64>> = vec![Vec::new()];
     for j in 0..width {
-        let mut values_seen = sorted(treatments.column(j));
-        let mut quartiles = [1, 2, 3].map(|k| values_seen[k * (values_seen.len() - 1) / 4]).to_vec();
+        let mut sorted_values = sorted(treatments.column(j));
+        let mut quartiles = [1, 2, 3].map(|k| sorted_values[k * (sorted_values.len() - 1) / 4]).to_vec();
         quartiles.dedup();
-        values_seen.dedup();
+        sorted_values.dedup();
         let is_numeric = treatments.columns()[j].kind == ColumnKind::Numeric;
-        let values = if is_numeric && values_seen.len() > 3 { quartiles } else { values_seen };
+        let values = if is_numeric && sorted_values.len() > 3 { quartiles } else { sorted_values };
         rows =
             rows.into_iter().flat_map(|row| values.iter().map(move |v| [&row[..], &[*v]].concat())).collect();
     }
@@ -158,11 +158,11 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
 pub fn default_doses(treatments: &Table, count: usize) -> Result<Table> {
     crate::error::sized("the table of treatments", "columns", 1, treatments.width(), "a curve is along one")?;
     let mut sorted_doses = sorted(treatments.column(0));
-    let cut = (GRID_MARGIN * sorted_doses.len() as f64) as usize;
-    let (low, high) = min_max(&sorted_doses[cut..sorted_doses.len() - cut]);
+    let margin_count = (GRID_MARGIN * sorted_doses.len() as f64) as usize;
+    let (low, high) = min_max(&sorted_doses[margin_count..sorted_doses.len() - margin_count]);
     sorted_doses.dedup();
-    let levels = matches!(treatments.columns()[0].kind, ColumnKind::Categorical { .. });
-    let values = if levels || sorted_doses.len() <= FEW_DOSES || low == high {
+    let is_categorical = matches!(treatments.columns()[0].kind, ColumnKind::Categorical { .. });
+    let values = if is_categorical || sorted_doses.len() <= MAX_SHOWN_DOSES || low == high {
         sorted_doses
     } else {
         let step = (high - low) / count.max(2).saturating_sub(1) as f64;

@@ -48,20 +48,22 @@ impl Effect {
         };
         let landmarks = (!solver.uses_all_rows()).then(|| points.rows());
         let control = RunControl { stop, progress: &Progress::default() };
-        let about = (self.treatments(), covariates);
-        let people = PopulationWeights::new(target, about, &gram_of, landmarks, control)?;
+        let study_tables = (self.treatments(), covariates);
+        let population = PopulationWeights::new(target, study_tables, &gram_of, landmarks, control)?;
         let mut parts = Vec::with_capacity(models.len());
         for (weight, model) in models {
             let model = match model {
                 Model::Link(link) => {
                     check_cancelled(stop)?;
-                    Model::Link(Box::new(link.on(&people)))
+                    Model::Link(Box::new(link.on_population(&population)))
                 }
-                Model::Iterated(iterated) => Model::Iterated(Box::new(iterated.on(people.clone()))),
+                Model::Iterated(iterated) => {
+                    Model::Iterated(Box::new(iterated.on_population(population.clone())))
+                }
             };
             parts.push((weight, model));
         }
-        Ok(self.on_components(parts, people))
+        Ok(self.with_components(parts, population))
     }
 }
 
@@ -69,7 +71,9 @@ impl Model {
     /// Returns the study's covariates over which the effect is averaged, and their kernel.
     fn averaged(&self) -> Option<(&Table, &Kernel)> {
         match self {
-            Self::Link(link) => Some((link.people.as_ref()?, &link.covariate_block.as_ref()?.kernel)),
+            Self::Link(link) => {
+                Some((link.averaged_covariates.as_ref()?, &link.covariate_block.as_ref()?.kernel))
+            }
             Self::Iterated(iterated) => {
                 iterated.covariates().map(|averaged| (&averaged.rows, &averaged.kernel))
             }
@@ -82,16 +86,16 @@ impl TargetPopulation {
     ///
     /// # Errors
     /// [`Error::Shape`]; [`Error::Parameter`] for numbers that are negative or not finite, or all 0.
-    pub fn members(covariates: Table, counts: &[f64]) -> Result<Self> {
-        sized("the list of weights", "numbers", covariates.rows(), counts.len(), "one per member")?;
+    pub fn members(covariates: Table, weights: &[f64]) -> Result<Self> {
+        sized("the list of weights", "numbers", covariates.rows(), weights.len(), "one per member")?;
         let allowed = "they are finite, not negative, and not all 0";
-        counts
+        weights
             .iter()
             .try_for_each(|weight| crate::checks::not_negative("weights of members", *weight, allowed))?;
-        let sum: f64 = counts.iter().sum();
+        let sum: f64 = weights.iter().sum();
         if !(sum > 0.0 && sum.is_finite()) {
             return Err(Error::parameter("weights of members", format!("a sum of {sum}"), allowed));
         }
-        Ok(Self::Population(covariates, counts.iter().map(|weight| weight / sum).collect()))
+        Ok(Self::Population(covariates, weights.iter().map(|weight| weight / sum).collect()))
     }
 }

@@ -15,10 +15,10 @@ use crate::kernel::mean_variance;
 use crate::table::{Column, ColumnKind, Table};
 
 /// Number of standard deviations around its expectation within which a treatment is near.
-const NEAR: f64 = 2.0;
+const NEAR_SDS: f64 = 2.0;
 
 /// Minimum probability given covariates of a level that is near.
-const LIKELY: f64 = 0.05;
+const MIN_PROBABILITY: f64 = 0.05;
 
 /// The share of a population, or of rows with covariates from before the treatment, for which treatments were
 /// near.
@@ -41,17 +41,23 @@ impl Positivity {
     ///
     /// # Errors
     /// Errors of [`Table::from_column_major`].
-    pub fn supported_shares(&self, people: Option<&PopulationWeights>, queried: &Table) -> Result<Vec<f64>> {
+    pub fn supported_shares(
+        &self,
+        population: Option<&PopulationWeights>,
+        queried: &Table,
+    ) -> Result<Vec<f64>> {
         let mut treatments = queried.select_columns(&self.columns);
         if let Some(mediators) = &self.mediators {
             treatments = self.most_expected(mediators, &treatments)?;
         }
-        Ok(match (&self.rows, people) {
+        Ok(match (&self.rows, population) {
             (Some(rows), _) => {
                 let weights = vec![1.0 / rows.rows() as f64; rows.rows()];
                 self.near_shares(rows, &weights, &treatments)
             }
-            (None, Some(people)) => self.near_shares(&people.covariates, &people.weights, &treatments),
+            (None, Some(population)) => {
+                self.near_shares(&population.covariates, &population.weights, &treatments)
+            }
             (None, None) => vec![1.0; treatments.rows()],
         })
     }
@@ -64,8 +70,8 @@ impl Positivity {
                 .map(|i| match model {
                     TreatmentModel::Number(..) => expected[0][i],
                     TreatmentModel::Levels(_) => {
-                        let probable = |a: &usize, b: &usize| expected[*a][i].total_cmp(&expected[*b][i]);
-                        (0..expected.len()).max_by(probable).unwrap_or(0) as f64
+                        let compare = |a: &usize, b: &usize| expected[*a][i].total_cmp(&expected[*b][i]);
+                        (0..expected.len()).max_by(compare).unwrap_or(0) as f64
                     }
                 })
                 .collect::<Vec<_>>()
@@ -75,22 +81,22 @@ impl Positivity {
 
     /// Returns for each row of treatments the weighted share of units, with these covariates, for which all
     /// its columns are near their expectation.
-    fn near_shares(&self, people: &Table, weights: &[f64], queried: &Table) -> Vec<f64> {
+    fn near_shares(&self, covariates: &Table, weights: &[f64], queried: &Table) -> Vec<f64> {
         // Negative weights of a regression are set to 0.
-        let weights: Vec<f64> = weights.iter().map(|member_weight| member_weight.max(0.0)).collect();
+        let weights: Vec<f64> = weights.iter().map(|weight| weight.max(0.0)).collect();
         let total: f64 = weights.iter().sum();
-        let mut counted = vec![weights; queried.rows()];
+        let mut near_weights = vec![weights; queried.rows()];
         for (j, model) in self.models.iter().enumerate() {
-            let expected = model.expected(people);
-            for (q, counted) in counted.iter_mut().enumerate() {
-                for (person, weight) in counted.iter_mut().enumerate() {
-                    if !model.is_near(&expected, person, queried.get(q, j)) {
+            let expected = model.expected(covariates);
+            for (q, near_weights) in near_weights.iter_mut().enumerate() {
+                for (unit, weight) in near_weights.iter_mut().enumerate() {
+                    if !model.is_near(&expected, unit, queried.get(q, j)) {
                         *weight = 0.0;
                     }
                 }
             }
         }
-        counted.iter().map(|remaining_weights| remaining_weights.iter().sum::<f64>() / total).collect()
+        near_weights.iter().map(|unit_weights| unit_weights.iter().sum::<f64>() / total).collect()
     }
 }
 
@@ -135,10 +141,10 @@ pub(super) fn treatment_models(
     let (treatments, covariates) =
         (&treatments.select_rows(&tuning_rows), &covariates.select_rows(&tuning_rows));
     let models = treatments.columns().iter().enumerate().map(|(j, column)| {
-        let of_level = |level: usize| regression(covariates, &treatments.indicator(j, level), control);
+        let level_process = |level: usize| regression(covariates, &treatments.indicator(j, level), control);
         Ok(match &column.kind {
             ColumnKind::Categorical { levels } => {
-                TreatmentModel::Levels((0..levels.len()).map(of_level).collect::<Result<_>>()?)
+                TreatmentModel::Levels((0..levels.len()).map(level_process).collect::<Result<_>>()?)
             }
             ColumnKind::Numeric => match regression(covariates, treatments.column(j), control)? {
                 Some(process) => {
@@ -153,28 +159,28 @@ pub(super) fn treatment_models(
 }
 
 impl TreatmentModel {
-    /// Returns the expectations, outputs × people.
-    fn expected(&self, people: &Table) -> Vec<Vec<f64>> {
+    /// Returns the expectations, outputs × units.
+    fn expected(&self, covariates: &Table) -> Vec<Vec<f64>> {
         let expectation = |process: &OutcomeGp| {
-            let columns = process.parameters.kernel.cross_gram(&process.points, people);
+            let columns = process.parameters.kernel.cross_gram(&process.points, covariates);
             process.centred_means(&columns).iter().map(|v| v + process.constant).collect::<Vec<f64>>()
         };
         match self {
             Self::Number(process, _) => vec![expectation(process)],
             Self::Levels(processes) => processes
                 .iter()
-                .map(|process| process.as_ref().map_or(vec![0.0; people.rows()], expectation))
+                .map(|process| process.as_ref().map_or(vec![0.0; covariates.rows()], expectation))
                 .collect(),
         }
     }
 
-    fn is_near(&self, expected: &[Vec<f64>], person: usize, treatment: f64) -> bool {
+    fn is_near(&self, expected: &[Vec<f64>], unit: usize, treatment: f64) -> bool {
         match self {
-            Self::Number(_, sd) => (treatment - expected[0][person]).abs() <= NEAR * sd,
+            Self::Number(_, sd) => (treatment - expected[0][unit]).abs() <= NEAR_SDS * sd,
             // The treatment is the code of a level.
-            Self::Levels(_) => {
-                expected.get(treatment as usize).is_some_and(|probabilities| probabilities[person] >= LIKELY)
-            }
+            Self::Levels(_) => expected
+                .get(treatment as usize)
+                .is_some_and(|probabilities| probabilities[unit] >= MIN_PROBABILITY),
         }
     }
 }

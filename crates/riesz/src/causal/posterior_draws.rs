@@ -47,17 +47,22 @@ impl StudyLink {
             let (means, parts, _) = self.estimate(functionals);
             return effect_draws(means, &parts, draws, random);
         }
-        let (weights, open, prior) = self.weights(functionals);
+        let (weights, residual, prior) = self.weights(functionals);
         let q = weights.rows();
         let (constants, mut out, squares) = self.sample_outcome(&weights, draws, random)?;
         let scale = prior.mean_diagonal();
-        let mut link_part =
-            normal_draws(open, scale, draws, "residual covariance of the mediators' distribution", random)?;
+        let mut link_part = normal_draws(
+            residual,
+            scale,
+            draws,
+            "residual covariance of the mediators' distribution",
+            random,
+        )?;
         for (j, square) in squares.iter().enumerate() {
             (0..q).for_each(|i| link_part[(i, j)] *= square.sqrt());
         }
         out.add_times(1.0, &link_part);
-        if let Some(part) = self.of_adjustment(functionals) {
+        if let Some(part) = self.adjustment_covariance(functionals) {
             let scale = part.mean_diagonal();
             let drawn = normal_draws(part, scale, draws, "covariance from the units of a study", random)?;
             out.add_times(1.0, &drawn);
@@ -89,20 +94,25 @@ impl StudyLink {
         }
         // The outcome summed over rows, and at its points, which determine it elsewhere up to residual
         // variances of single rows.
-        let handed = self.at_mediators.weighted(weights, &vec![0.0; q]);
+        let outcome_functionals = self.at_mediators.weighted(weights, &vec![0.0; q]);
         let (points, kernel) = (self.outcome.points(), self.outcome.kernel());
         let points_gram = kernel.gram(points);
         let m = points.rows();
-        let columns = Matrix::side_by_side(m, [&handed.columns, &points_gram].into_iter());
-        let of_sums = Matrix::side_by_side(q, [&handed.prior_scale, &handed.columns.transpose()].into_iter());
-        let prior = [of_sums.data(), columns.data()].concat();
+        let columns = Matrix::side_by_side(m, [&outcome_functionals.columns, &points_gram].into_iter());
+        let sum_covariances = Matrix::side_by_side(
+            q,
+            [&outcome_functionals.prior_scale, &outcome_functionals.columns.transpose()].into_iter(),
+        );
+        let prior = [sum_covariances.data(), columns.data()].concat();
         let prior_scale = Matrix::from_row_major(q + m, q + m, prior);
         let functionals = Functionals { columns, prior_scale, constants: vec![0.0; q + m] };
         let (constants, centred) = self.outcome.sample(&functionals, draws, random)?;
-        let (of_points, gap) = mean_square_form((points, kernel), &self.measure)?;
+        let (square_form, mean_residual_variance) = mean_square_form((points, kernel), &self.measure)?;
         let at_points = centred.block(q..q + m, 0..draws);
-        let transformed = of_points.matmul(&at_points);
-        let square = |j: usize| gap + (0..m).map(|a| at_points[(a, j)] * transformed[(a, j)]).sum::<f64>();
+        let transformed = square_form.matmul(&at_points);
+        let square = |j: usize| {
+            mean_residual_variance + (0..m).map(|a| at_points[(a, j)] * transformed[(a, j)]).sum::<f64>()
+        };
         Ok((constants, centred.block(0..q, 0..draws), (0..draws).map(|j| square(j).max(0.0)).collect()))
     }
 }

@@ -30,8 +30,8 @@ pub(super) fn product_gram(grams: &[Matrix]) -> Matrix {
 
 /// Returns the derivatives of a function in the kernels' parameters and the logarithm of the ridge, given its
 /// derivatives `weights` in the entries of `K + λ` (n × n).
-fn slopes(blocks: &[ColumnBlock], grams: &[Matrix], ridge: f64, weights: &Matrix) -> Vec<f64> {
-    let mut slopes = Vec::new();
+fn gradient(blocks: &[ColumnBlock], grams: &[Matrix], ridge: f64, weights: &Matrix) -> Vec<f64> {
+    let mut gradient = Vec::new();
     for (k, block) in blocks.iter().enumerate() {
         let mut block_weights = weights.clone();
         grams
@@ -39,10 +39,10 @@ fn slopes(blocks: &[ColumnBlock], grams: &[Matrix], ridge: f64, weights: &Matrix
             .enumerate()
             .filter(|(other, _)| *other != k)
             .for_each(|(_, gram)| block_weights.multiply(gram));
-        slopes.extend(block.kernel.gradient(&block.rows, &block_weights));
+        gradient.extend(block.kernel.gradient(&block.rows, &block_weights));
     }
-    slopes.push(ridge * weights.trace());
-    slopes
+    gradient.push(ridge * weights.trace());
+    gradient
 }
 
 /// Returns the parameters of the blocks' kernels, and the logarithm of the ridge.
@@ -54,9 +54,9 @@ pub(super) fn parameters(blocks: &[ColumnBlock], ridge: f64) -> Vec<Parameter> {
 /// Returns the blocks and the ridge with the values `theta` of their [`parameters`].
 pub(super) fn with_parameters(blocks: &[ColumnBlock], theta: &[f64]) -> (Vec<ColumnBlock>, f64) {
     let mut reader = ThetaReader::new(theta);
-    let with =
+    let with_theta =
         |block: &ColumnBlock| ColumnBlock { kernel: reader.kernel(&block.kernel), rows: block.rows.clone() };
-    let blocks = blocks.iter().map(with).collect();
+    let blocks = blocks.iter().map(with_theta).collect();
     (blocks, reader.exp())
 }
 
@@ -92,17 +92,21 @@ pub(super) fn log_evidence_and_gradient(
 ) -> Result<(f64, Vec<f64>)> {
     let grams = block_grams(blocks);
     let evidence = expected_evidence(&grams, ridge, h, scale)?;
-    Ok((evidence.value, slopes(blocks, &grams, ridge, &evidence.covariance_gradient())))
+    Ok((evidence.value, gradient(blocks, &grams, ridge, &evidence.covariance_gradient())))
 }
 
 /// Returns the leave-one-out loss of the regression of the embeddings of y, and its gradient in the
 /// [`parameters`].
 ///
 /// The loss is `Σ_i ‖k_y(y_i, ·) - Σ_j≠i ..‖²/n`. Its closed form has the terms
-/// `[(I - H) K_yy (I - H)ᵀ]_ii/(1 - H_ii)²` with `I - H = λ (K + λ)⁻¹`. `of_y` is the gram matrix K_yy (n ×
-/// n). Cost n³.
-pub(super) fn loo_loss(blocks: &[ColumnBlock], ridge: f64, of_y: &Matrix) -> Result<(f64, Vec<f64>)> {
-    let n = of_y.rows();
+/// `[(I - H) K_yy (I - H)ᵀ]_ii/(1 - H_ii)²` with `I - H = λ (K + λ)⁻¹`. `response_gram` is the gram
+/// matrix K_yy (n × n). Cost n³.
+pub(super) fn loo_loss(
+    blocks: &[ColumnBlock],
+    ridge: f64,
+    response_gram: &Matrix,
+) -> Result<(f64, Vec<f64>)> {
+    let n = response_gram.rows();
     let grams = block_grams(blocks);
     let mut gram = product_gram(&grams);
     gram.add_diagonal(|_| ridge);
@@ -113,7 +117,7 @@ pub(super) fn loo_loss(blocks: &[ColumnBlock], ridge: f64, of_y: &Matrix) -> Res
         let diagonal = inverse[(i, i)];
         residuals.row_mut(i).iter_mut().for_each(|v| *v /= diagonal);
     }
-    let mut weighted_residuals = residuals.matmul(of_y);
+    let mut weighted_residuals = residuals.matmul(response_gram);
     let loss = dot(weighted_residuals.data(), residuals.data()) / n as f64;
     for i in 0..n {
         let diagonal = inverse[(i, i)];
@@ -125,7 +129,7 @@ pub(super) fn loo_loss(blocks: &[ColumnBlock], ridge: f64, of_y: &Matrix) -> Res
     let derivative = inverse.matmul(&weighted_residuals).matmul(&inverse);
     let mut weights = derivative.transpose();
     weights.data_mut().iter_mut().zip(derivative.data()).for_each(|(t, entry)| *t = -0.5 * (*t + entry));
-    Ok((loss, slopes(blocks, &grams, ridge, &weights)))
+    Ok((loss, gradient(blocks, &grams, ridge, &weights)))
 }
 
 #[cfg(test)]
@@ -148,37 +152,43 @@ mod tests {
         ]
     }
 
-    fn differences(objective: impl Fn(&[ColumnBlock], f64) -> (f64, Vec<f64>)) {
+    fn assert_gradient_matches_differences(objective: impl Fn(&[ColumnBlock], f64) -> (f64, Vec<f64>)) {
         let (blocks, ridge) = (blocks(), 0.3);
         let theta: Vec<f64> = parameters(&blocks, ridge).iter().map(|p| p.log_value).collect();
-        let (value, slopes) = objective(&blocks, ridge);
+        let (value, gradient) = objective(&blocks, ridge);
         for p in 0..theta.len() {
             let value_at = |step: f64| {
-                let mut moved = theta.clone();
-                moved[p] += step;
-                let (blocks, ridge) = with_parameters(&blocks, &moved);
+                let mut shifted = theta.clone();
+                shifted[p] += step;
+                let (blocks, ridge) = with_parameters(&blocks, &shifted);
                 objective(&blocks, ridge).0
             };
-            let slope = (value_at(1e-5) - value_at(-1e-5)) / 2e-5;
-            assert!((slope - slopes[p]).abs() < 1e-6 * (1.0 + value.abs()), "{p}: {slope} {}", slopes[p]);
+            let difference = (value_at(1e-5) - value_at(-1e-5)) / 2e-5;
+            assert!(
+                (difference - gradient[p]).abs() < 1e-6 * (1.0 + value.abs()),
+                "{p}: {difference} {}",
+                gradient[p]
+            );
         }
     }
 
     #[test]
-    fn slopes_are_differences() {
+    fn gradients_match_finite_differences() {
         let h = Matrix::from_row_major(12, 2, (0..24).map(|i| value(100 + i) - 1.2).collect());
-        differences(|blocks, ridge| log_evidence_and_gradient(blocks, ridge, &h, 0.8).unwrap());
+        assert_gradient_matches_differences(|blocks, ridge| {
+            log_evidence_and_gradient(blocks, ridge, &h, 0.8).unwrap()
+        });
         let y = Table::from_rows(&(0..12).map(|i| [value(200 + i)]).collect::<Vec<_>>()).unwrap();
-        let of_y = Kernel::gaussian(&[0.7]).gram(&y);
-        differences(|blocks, ridge| loo_loss(blocks, ridge, &of_y).unwrap());
+        let response_gram = Kernel::gaussian(&[0.7]).gram(&y);
+        assert_gradient_matches_differences(|blocks, ridge| loo_loss(blocks, ridge, &response_gram).unwrap());
     }
 
     /// The leave-one-out loss agrees with regressions that are fitted without each row.
     #[test]
-    fn rows_are_left_out() {
+    fn loo_loss_equals_that_of_refits() {
         let (blocks, ridge) = (blocks(), 0.3);
         let y = Table::from_rows(&(0..12).map(|i| [value(200 + i)]).collect::<Vec<_>>()).unwrap();
-        let of_y = Kernel::gaussian(&[0.7]).gram(&y);
+        let response_gram = Kernel::gaussian(&[0.7]).gram(&y);
         let gram =
             product_gram(&blocks.iter().map(|block| block.kernel.gram(&block.rows)).collect::<Vec<_>>());
         let loss = |i: usize| {
@@ -190,14 +200,14 @@ mod tests {
             system.add_diagonal(|_| ridge);
             let weights =
                 crate::linalg::lu_solve(&system, &kept.iter().map(|j| gram[(*j, i)]).collect::<Vec<_>>());
-            let mut loss = of_y[(i, i)];
+            let mut loss = response_gram[(i, i)];
             for (w, j) in weights.iter().zip(&kept) {
-                loss -= 2.0 * w * of_y[(i, *j)];
-                loss += weights.iter().zip(&kept).map(|(v, k)| w * v * of_y[(*j, *k)]).sum::<f64>();
+                loss -= 2.0 * w * response_gram[(i, *j)];
+                loss += weights.iter().zip(&kept).map(|(v, k)| w * v * response_gram[(*j, *k)]).sum::<f64>();
             }
             loss
         };
         let expected = (0..12).map(loss).sum::<f64>() / 12.0;
-        assert!((loo_loss(&blocks, ridge, &of_y).unwrap().0 - expected).abs() < 1e-10);
+        assert!((loo_loss(&blocks, ridge, &response_gram).unwrap().0 - expected).abs() < 1e-10);
     }
 }

@@ -59,12 +59,12 @@ impl MixedGraph {
 
     /// Returns the districts of the subgraph of a set, in the order of their first members in `order`.
     pub fn districts(&self, order: &[usize], subset: &Nodes) -> Vec<Nodes> {
-        let mut left = subset.clone();
+        let mut remaining = subset.clone();
         let mut districts = Vec::new();
         for &v in order {
-            if left.contains(&v) {
+            if remaining.contains(&v) {
                 let district = self.district(v, subset);
-                left = &left - &district;
+                remaining = &remaining - &district;
                 districts.push(district);
             }
         }
@@ -73,9 +73,9 @@ impl MixedGraph {
 
     /// Returns all variables, causes before their effects; ties go to the first variable in the graph.
     pub fn causal_order(&self) -> Vec<usize> {
-        let (mut left, mut order) = (self.nodes.clone(), Vec::new());
-        while let Some(next) = left.iter().copied().find(|&v| self.parents[v].is_disjoint(&left)) {
-            left.remove(&next);
+        let (mut remaining, mut order) = (self.nodes.clone(), Vec::new());
+        while let Some(next) = remaining.iter().copied().find(|&v| self.parents[v].is_disjoint(&remaining)) {
+            remaining.remove(&next);
             order.push(next);
         }
         order
@@ -93,9 +93,9 @@ impl MixedGraph {
 
 /// Returns the measured variables that directed paths reach from `from` without passing another measured one.
 fn measured_after(graph: &Graph, from: usize, measured: &Nodes) -> Nodes {
-    let seen = reachable(&[from].into(), |v| {
-        let goes_on = v == from || !measured.contains(&v);
-        graph.children_of(v).iter().copied().filter(move |_| goes_on)
+    let reached = reachable(&[from].into(), |v| {
+        let continues = v == from || !measured.contains(&v);
+        graph.children_of(v).iter().copied().filter(move |_| continues)
     });
-    without_node(&(&seen & measured), from)
+    without_node(&(&reached & measured), from)
 }

@@ -86,22 +86,24 @@ impl PublishedPosterior {
                 return Err(unused("a published posterior", belongs));
             }
         };
-        let places = link.mediators.stack(&process.points)?;
-        let integrals = KernelIntegrals::new(self.measure, &process.parameters.kernel, places)?;
-        let (weights, open, prior) = link.weights(functionals);
-        let (means, outcome, scales) = match self.form {
+        let landmarks = link.mediators.stack(&process.points)?;
+        let integrals = KernelIntegrals::new(self.measure, &process.parameters.kernel, landmarks)?;
+        let (weights, residual, prior) = link.weights(functionals);
+        let (means, outcome_covariance, factors) = match self.form {
             IntegralForm::Landmarks => self.landmarks(&weights, &link.mediators, process, &integrals)?,
             IntegralForm::Integrals => self.integrals(&weights, &link.mediators, process, &integrals)?,
         };
         let mean = process.mean_of_targets();
         let means = means.iter().zip(&functionals.constants).map(|(v, c)| v + c * mean).collect();
         let causes = [UncertaintyCause::Study(link.study), UncertaintyCause::Interaction];
-        let mut parts: CovarianceParts = vec![(UncertaintyCause::Study(process.study), outcome)];
-        for (cause, (prior_factor, known)) in causes.into_iter().zip(scales) {
-            // `prior_factor F - known G`, without computing G as a difference from F.
+        let mut parts: CovarianceParts = vec![(UncertaintyCause::Study(process.study), outcome_covariance)];
+        for (cause, (prior_factor, explained_factor)) in causes.into_iter().zip(factors) {
+            // `prior_factor F - explained_factor G`, without computing G as a difference from F.
             let mut part = prior.clone();
-            let entries = part.data_mut().iter_mut().zip(open.data());
-            entries.for_each(|(v, open)| *v = (prior_factor - known) * *v + known * open);
+            let entries = part.data_mut().iter_mut().zip(residual.data());
+            entries.for_each(|(v, residual)| {
+                *v = (prior_factor - explained_factor) * *v + explained_factor * residual
+            });
             parts.push((cause, part));
         }
         Ok((means, parts))
@@ -123,27 +125,33 @@ impl PublishedPosterior {
         integrals: &KernelIntegrals<'_>,
     ) -> Result<PosteriorTerms> {
         let (kernel, points) = (&process.parameters.kernel, &process.points);
-        let places = y.stack(points)?;
-        let gram = self.factor(kernel.gram(&places), "kernel matrix of mediators")?;
-        let joint_gram = integrals.chain(&places, &places, 1);
-        let with_y = integrals.chain(&places, y, 1);
-        let of_y = self.factor(integrals.chain(y, y, 1), "integrated kernel matrix of mediators")?;
-        let seen = OutcomeStudyTerms::new(process, integrals)?;
-        let with_points = integrals.chain(&places, points, 1);
-        let mean = with_points.matvec(&seen.coef);
-        let mut left = joint_gram.clone();
-        left.add_times(-1.0, &seen.factor.inverse_quadratic_form(with_points.transpose()));
-        let embedded = of_y.solve(kernel.gram(y).matmul(&weights.transpose()));
+        let landmarks = y.stack(points)?;
+        let gram = self.factor(kernel.gram(&landmarks), "kernel matrix of mediators")?;
+        let joint_gram = integrals.chain(&landmarks, &landmarks, 1);
+        let with_y = integrals.chain(&landmarks, y, 1);
+        let mediator_factor =
+            self.factor(integrals.chain(y, y, 1), "integrated kernel matrix of mediators")?;
+        let outcome_terms = OutcomeStudyTerms::new(process, integrals)?;
+        let with_points = integrals.chain(&landmarks, points, 1);
+        let mean = with_points.matvec(&outcome_terms.coef);
+        let mut posterior_covariance = joint_gram.clone();
+        posterior_covariance
+            .add_times(-1.0, &outcome_terms.factor.inverse_quadratic_form(with_points.transpose()));
+        let embedded = mediator_factor.solve(kernel.gram(y).matmul(&weights.transpose()));
         let transformed = gram.solve(with_y.matmul(&embedded));
         let means = transformed.transpose().matvec(&mean);
-        let outcome = left.quadratic_form(&transformed);
-        let known = of_y.inverse_quadratic_form(with_y.transpose());
-        let f = gram.solve_vector(&mean);
-        let (by_all, by_known, by_left) =
-            (gram.solve(joint_gram.clone()), gram.solve(known.clone()), gram.solve(left));
-        let of_means = (dot(&joint_gram.matvec(&f), &f), dot(&known.matvec(&f), &f));
-        let of_open = (trace(&by_all, &by_left), trace(&by_known, &by_left));
-        Ok((means, outcome, [of_means, of_open]))
+        let outcome_covariance = posterior_covariance.quadratic_form(&transformed);
+        let explained = mediator_factor.inverse_quadratic_form(with_y.transpose());
+        let coefficients = gram.solve_vector(&mean);
+        let (solved_joint, solved_explained, solved_posterior) =
+            (gram.solve(joint_gram.clone()), gram.solve(explained.clone()), gram.solve(posterior_covariance));
+        let mean_factors = (
+            dot(&joint_gram.matvec(&coefficients), &coefficients),
+            dot(&explained.matvec(&coefficients), &coefficients),
+        );
+        let covariance_factors =
+            (trace(&solved_joint, &solved_posterior), trace(&solved_explained, &solved_posterior));
+        Ok((means, outcome_covariance, [mean_factors, covariance_factors]))
     }
 
     fn integrals(
@@ -154,19 +162,30 @@ impl PublishedPosterior {
         integrals: &KernelIntegrals<'_>,
     ) -> Result<PosteriorTerms> {
         let (kernel, points) = (&process.parameters.kernel, &process.points);
-        let of_y = self.factor(integrals.chain(y, y, 1), "integrated kernel matrix of mediators")?;
-        let seen = OutcomeStudyTerms::new(process, integrals)?;
-        let transformed = of_y.solve(kernel.gram(y).matmul(&weights.transpose()));
-        let two = integrals.chain(y, points, 2);
-        let (mut left, chain_points) = (integrals.chain(y, y, 3), integrals.chain(points, points, 3));
-        let along = two.matvec(&seen.coef);
-        left.add_times(-1.0, &seen.factor.inverse_quadratic_form(two.transpose()));
-        let outcome = left.quadratic_form(&transformed);
-        let of_means =
-            (dot(&chain_points.matvec(&seen.coef), &seen.coef), dot(&of_y.solve_vector(&along), &along));
-        let of_open =
-            (integrals.square() - seen.factor.solve(chain_points).trace(), of_y.solve(left).trace());
-        Ok((transformed.transpose().matvec(&along), outcome, [of_means, of_open]))
+        let mediator_factor =
+            self.factor(integrals.chain(y, y, 1), "integrated kernel matrix of mediators")?;
+        let outcome_terms = OutcomeStudyTerms::new(process, integrals)?;
+        let transformed = mediator_factor.solve(kernel.gram(y).matmul(&weights.transpose()));
+        let cross_chain = integrals.chain(y, points, 2);
+        let (mut posterior_covariance, point_chain) =
+            (integrals.chain(y, y, 3), integrals.chain(points, points, 3));
+        let mediator_means = cross_chain.matvec(&outcome_terms.coef);
+        posterior_covariance
+            .add_times(-1.0, &outcome_terms.factor.inverse_quadratic_form(cross_chain.transpose()));
+        let outcome_covariance = posterior_covariance.quadratic_form(&transformed);
+        let mean_factors = (
+            dot(&point_chain.matvec(&outcome_terms.coef), &outcome_terms.coef),
+            dot(&mediator_factor.solve_vector(&mediator_means), &mediator_means),
+        );
+        let covariance_factors = (
+            integrals.square() - outcome_terms.factor.solve(point_chain).trace(),
+            mediator_factor.solve(posterior_covariance).trace(),
+        );
+        Ok((
+            transformed.transpose().matvec(&mediator_means),
+            outcome_covariance,
+            [mean_factors, covariance_factors],
+        ))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::linalg::Matrix;
 use crate::table::Table;
 
 /// Number of members in a chunk of the kernel matrix of members.
-const AT_ONCE: usize = 512;
+const CHUNK_MEMBERS: usize = 512;
 
 /// The matrix T (rows × points).
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ impl QueryEmbedding {
 
     /// The query is a point of one block, and the other block is averaged over the study's rows;
     /// `covariate_gram` is its kernel between rows.
-    pub fn of_rows(covariate_gram: &Matrix) -> Self {
+    pub fn averaged_over_rows(covariate_gram: &Matrix) -> Self {
         let share = 1.0 / covariate_gram.rows() as f64;
         let row_means: Vec<f64> =
             (0..covariate_gram.rows()).map(|i| share * covariate_gram.row(i).iter().sum::<f64>()).collect();
@@ -82,13 +82,18 @@ impl QueryEmbedding {
     /// The query is a point of one block, and the other block is averaged over a population whose members
     /// have `weights`. `with_rows` is the kernel between rows and members; the kernel between members is
     /// computed here. Cost members².
-    pub fn of_members(with_rows: &Matrix, kernel: &Kernel, members: &Table, weights: &[f64]) -> Self {
+    pub fn averaged_over_members(
+        with_rows: &Matrix,
+        kernel: &Kernel,
+        members: &Table,
+        weights: &[f64],
+    ) -> Self {
         let rows: Vec<usize> = (0..members.rows()).collect();
         let chunk_sum = |chunk: &[usize]| {
             let weighted = kernel.cross_gram(&members.select_rows(chunk), members).matvec(weights);
             weighted.iter().zip(chunk).map(|(v, i)| v * weights[*i]).sum::<f64>()
         };
-        let mean_kernel = rows.chunks(AT_ONCE).map(chunk_sum).sum();
+        let mean_kernel = rows.chunks(CHUNK_MEMBERS).map(chunk_sum).sum();
         Self::diagonal(with_rows.matvec(weights), mean_kernel)
     }
 

@@ -35,14 +35,14 @@ impl Graph {
     /// stays separating when causes are added. Removing one variable after another therefore ends at a
     /// minimal set.
     pub(crate) fn nearest_separator(&self, from: &Nodes, to: &Nodes, set: &Nodes, kept: &Nodes) -> Nodes {
-        let touches = |v: usize| !self.separated(to, &[v].into(), &without_node(set, v));
-        let near: Nodes = set.iter().copied().filter(|&v| kept.contains(&v) || touches(v)).collect();
-        let candidates = &near - kept;
-        pruned(near, candidates, |_, less| self.separated(from, to, less))
+        let is_dependent = |v: usize| !self.separated(to, &[v].into(), &without_node(set, v));
+        let nearest: Nodes = set.iter().copied().filter(|&v| kept.contains(&v) || is_dependent(v)).collect();
+        let candidates = &nearest - kept;
+        pruned(nearest, candidates, |_, smaller| self.separated(from, to, smaller))
     }
 
     pub(crate) fn path(&self, a: &Nodes, b: &Nodes, conditioning: &Nodes) -> Option<String> {
-        path(self, a, b, conditioning).map(|path| words(self, &path))
+        path(self, a, b, conditioning).map(|path| path_text(self, &path))
     }
 }
 
@@ -60,51 +60,54 @@ fn path(graph: &Graph, from: &Nodes, to: &Nodes, conditioning: &Nodes) -> Option
         nodes.iter().for_each(|&v| is_in[v] = true);
         is_in
     };
-    let (is_given, opens, is_goal) = (mask(conditioning), mask(&graph.causes(conditioning)), mask(to));
+    let (is_conditioned, opens_collider, is_goal) =
+        (mask(conditioning), mask(&graph.causes(conditioning)), mask(to));
     // A state is a node and whether the ball came from one of its children (0) or parents (1).
-    let mut came: Vec<Option<usize>> = vec![None; 2 * n];
-    let mut open: VecDeque<usize> = VecDeque::new();
-    for v in from.iter().copied().filter(|&v| !is_given[v]) {
-        came[2 * v] = Some(2 * v);
-        open.push_back(2 * v);
+    let mut predecessors: Vec<Option<usize>> = vec![None; 2 * n];
+    let mut queue: VecDeque<usize> = VecDeque::new();
+    for v in from.iter().copied().filter(|&v| !is_conditioned[v]) {
+        predecessors[2 * v] = Some(2 * v);
+        queue.push_back(2 * v);
     }
-    while let Some(state) = open.pop_front() {
-        let (v, from_parent) = (state / 2, state % 2 == 1);
-        if is_goal[v] && !is_given[v] {
-            return Some(way(&came, state));
+    while let Some(state) = queue.pop_front() {
+        let (v, came_from_parent) = (state / 2, state % 2 == 1);
+        if is_goal[v] && !is_conditioned[v] {
+            return Some(trace_back(&predecessors, state));
         }
-        let up = if from_parent { opens[v] } else { !is_given[v] };
-        let ups = graph.parents_of(v).iter().filter(|_| up).map(|&parent| 2 * parent);
-        let downs = graph.children_of(v).iter().filter(|_| !is_given[v]).map(|&child| 2 * child + 1);
-        for next in ups.chain(downs) {
-            if came[next].is_none() {
-                came[next] = Some(state);
-                open.push_back(next);
+        let moves_up = if came_from_parent { opens_collider[v] } else { !is_conditioned[v] };
+        let parent_states = graph.parents_of(v).iter().filter(|_| moves_up).map(|&parent| 2 * parent);
+        let child_states =
+            graph.children_of(v).iter().filter(|_| !is_conditioned[v]).map(|&child| 2 * child + 1);
+        for next in parent_states.chain(child_states) {
+            if predecessors[next].is_none() {
+                predecessors[next] = Some(state);
+                queue.push_back(next);
             }
         }
     }
     None
 }
 
-fn way(came: &[Option<usize>], end: usize) -> Vec<usize> {
-    let states = std::iter::successors(Some(end), |&state| came[state].filter(|&before| before != state));
-    let mut way: Vec<usize> = states.map(|state| state / 2).collect();
-    way.reverse();
-    way
+fn trace_back(predecessors: &[Option<usize>], end: usize) -> Vec<usize> {
+    let states =
+        std::iter::successors(Some(end), |&state| predecessors[state].filter(|&previous| previous != state));
+    let mut trace_back: Vec<usize> = states.map(|state| state / 2).collect();
+    trace_back.reverse();
+    trace_back
 }
 
 /// Writes a path as `statin <- bmi -> volume`, with hidden common causes as `<->`.
-fn words(graph: &Graph, path: &[usize]) -> String {
+fn path_text(graph: &Graph, path: &[usize]) -> String {
     let mut text = String::new();
     for (i, &v) in path.iter().enumerate() {
-        let ends = i == 0 || i + 1 == path.len();
-        if graph.is_hidden(v) && !ends {
+        let is_end = i == 0 || i + 1 == path.len();
+        if graph.is_hidden(v) && !is_end {
             text += " <-> ";
             continue;
         }
-        if let Some(&before) = i.checked_sub(1).and_then(|j| path.get(j)) {
-            let after_hidden = graph.is_hidden(before) && i > 1;
-            let arrow = if graph.children_of(before).contains(&v) { " -> " } else { " <- " };
+        if let Some(&previous) = i.checked_sub(1).and_then(|j| path.get(j)) {
+            let after_hidden = graph.is_hidden(previous) && i > 1;
+            let arrow = if graph.children_of(previous).contains(&v) { " -> " } else { " <- " };
             text += if after_hidden { "" } else { arrow };
         }
         text += graph.name(v);

@@ -66,7 +66,7 @@ pub fn sequential_adjustment<S: AsRef<str>>(
     outcome: &str,
     measured: &[S],
 ) -> Result<Option<Vec<SequentialStep>>> {
-    let (set, outcome) = (graph.node_indices(treatments)?, graph.place(outcome)?);
+    let (set, outcome) = (graph.node_indices(treatments)?, graph.node_index(outcome)?);
     Ok(admissible_sequence(graph, &graph.with_effect(&set, outcome), outcome, &graph.measured(measured)))
 }
 
@@ -86,8 +86,8 @@ pub(crate) fn admissible_sequence(
 /// Returns the orders of the treatments in which every treatment comes after its causes.
 fn causal_orders(graph: &Graph, treatments: &Nodes) -> Vec<Vec<usize>> {
     let mut complete = Vec::new();
-    let mut open: Vec<Vec<usize>> = vec![Vec::new()];
-    while let Some(order) = open.pop() {
+    let mut partial_orders: Vec<Vec<usize>> = vec![Vec::new()];
+    while let Some(order) = partial_orders.pop() {
         if order.len() == treatments.len() {
             complete.push(order);
             if complete.len() == ORDERS {
@@ -95,12 +95,12 @@ fn causal_orders(graph: &Graph, treatments: &Nodes) -> Vec<Vec<usize>> {
             }
             continue;
         }
-        let waiting: Nodes = treatments.iter().copied().filter(|v| !order.contains(v)).collect();
-        let is_next = |v: usize| graph.causes(&[v].into()).intersection(&waiting).count() == 1;
-        let next: Vec<usize> = waiting.iter().copied().filter(|&v| is_next(v)).collect();
+        let remaining: Nodes = treatments.iter().copied().filter(|v| !order.contains(v)).collect();
+        let is_next = |v: usize| graph.causes(&[v].into()).intersection(&remaining).count() == 1;
+        let next: Vec<usize> = remaining.iter().copied().filter(|&v| is_next(v)).collect();
         // The stack returns the last element first: orders come in the graph's order of variables.
         for v in next.into_iter().rev() {
-            open.push(order.iter().copied().chain([v]).collect());
+            partial_orders.push(order.iter().copied().chain([v]).collect());
         }
     }
     complete
@@ -121,22 +121,25 @@ fn admissible_in_order(
     for (k, &treatment) in order.iter().enumerate() {
         let later: Nodes = order[k + 1..].iter().copied().collect();
         let treatment_set = Nodes::from([treatment]);
-        let behind = graph.without_edges(&later, &treatment_set);
+        let backdoor_graph = graph.without_edges(&later, &treatment_set);
         // If any allowed set separates, the allowed causes of the separated and the conditioned variables do.
-        let relevant = behind.causes(&(&(&treatment_set | &outcomes) | &conditioned));
+        let relevant = backdoor_graph.causes(&(&(&treatment_set | &outcomes) | &conditioned));
         let allowed = &(measured - &graph.effects(&(&treatment_set | &later))) - &(&conditioned | &outcomes);
         let adjust: Nodes = &allowed & &relevant;
         let separates =
-            |adjust: &Nodes| behind.separated(&treatment_set, &outcomes, &(adjust | &conditioned));
+            |adjust: &Nodes| backdoor_graph.separated(&treatment_set, &outcomes, &(adjust | &conditioned));
         if !separates(&adjust) {
             return None;
         }
         // Variables that are separated from the outcome are removed first, so that the sets stay near the
         // outcome.
-        let touches =
-            |v: usize| !behind.separated(&outcomes, &[v].into(), &(&without_node(&adjust, v) | &conditioned));
-        let (near, far): (Vec<usize>, Vec<usize>) = adjust.iter().copied().partition(|&v| touches(v));
-        let adjust = pruned(adjust, far.into_iter().chain(near), |_, less| separates(less));
+        let is_dependent = |v: usize| {
+            !backdoor_graph.separated(&outcomes, &[v].into(), &(&without_node(&adjust, v) | &conditioned))
+        };
+        let (dependent, independent): (Vec<usize>, Vec<usize>) =
+            adjust.iter().copied().partition(|&v| is_dependent(v));
+        let adjust =
+            pruned(adjust, independent.into_iter().chain(dependent), |_, smaller| separates(smaller));
         conditioned.extend(&adjust);
         conditioned.insert(treatment);
         steps.push(SequentialStep { treatment: graph.name(treatment).into(), adjust: graph.named(&adjust) });

@@ -62,7 +62,7 @@ pub struct UpdatedEffect<'a> {
     /// The ranges of the treatments, infinite for categorical treatments.
     ranges: Vec<f64>,
     parameters: DiscrepancyParameters,
-    known: Option<TrialFit>,
+    trial_fit: Option<TrialFit>,
 }
 
 /// The factorisation and the evidence of the trials at one set of parameters.
@@ -71,7 +71,7 @@ struct TrialFit {
     factor: Cholesky,
     /// The estimated constant of a flat prior's mean, 0 for other priors.
     constant: f64,
-    solved: Vec<f64>,
+    coefficients: Vec<f64>,
     evidence: f64,
 }
 
@@ -87,24 +87,24 @@ pub struct EffectPosterior {
 }
 
 /// δ² as a share of the variance of the effect.
-const DISCREPANCY: f64 = 0.05;
+const DISCREPANCY_SHARE: f64 = 0.05;
 /// Length scale and noise until there are enough trials to estimate them: a quarter of the range, and 1 % of
 /// the variance of the effect.
 const LENGTHSCALE: f64 = 0.25;
 const START_NOISE: f64 = 0.01;
 /// The number of trials from which hyper-parameters are estimated.
-const ENOUGH: usize = 4;
-/// The grid of the estimation: factors of the variance (`LARGER` where the stationary part is a discrepancy,
-/// and `VARIANCES` otherwise), length scales and noises.
-const LARGER: [f64; 3] = [1.0, 4.0, 16.0];
-const VARIANCES: [f64; 5] = [1.0, 0.25, 4.0, 0.0625, 16.0];
+const MIN_TUNING_TRIALS: usize = 4;
+/// The grid of the estimation: factors of the variance (`DISCREPANCY_FACTORS` where the stationary part is a
+/// discrepancy, and `VARIANCE_FACTORS` otherwise), length scales and noises.
+const DISCREPANCY_FACTORS: [f64; 3] = [1.0, 4.0, 16.0];
+const VARIANCE_FACTORS: [f64; 5] = [1.0, 0.25, 4.0, 0.0625, 16.0];
 const LENGTHSCALES: [f64; 9] = [0.25, 0.05, 0.075, 0.11, 0.17, 0.37, 0.55, 0.8, 1.2];
 const NOISES: [f64; 6] = [0.01, 1e-4, 1e-3, 0.05, 0.2, 0.8];
 /// The prior standard deviations of the logarithms of factor, length scale and noise.
-const SPREADS: [f64; 3] = [2.0, 1.0, 2.0];
+const PRIOR_SDS: [f64; 3] = [2.0, 1.0, 2.0];
 /// The number of rows of the first study that determine the effect's variance, and of rows evaluated at a
 /// time.
-const ROWS: usize = 64;
+const CHUNK_ROWS: usize = 64;
 
 impl<'a> UpdatedEffect<'a> {
     /// Conditions the prior on trials. Cost: n³ for n trials and each point of the grid, in addition to the
@@ -118,10 +118,10 @@ impl<'a> UpdatedEffect<'a> {
         let treatments = trials.treatments.align_to(points.columns())?;
         let n = treatments.rows();
         sized("outcomes", "numbers", n, trials.outcomes.len(), "one per trial")?;
-        if let Some(bad) = trials.outcomes.iter().find(|v| !v.is_finite()) {
+        if let Some(outcome) = trials.outcomes.iter().find(|v| !v.is_finite()) {
             return Err(Error::parameter(
                 "outcome of a trial",
-                bad,
+                outcome,
                 "it is a finite number: leave the trial out",
             ));
         }
@@ -149,9 +149,10 @@ impl<'a> UpdatedEffect<'a> {
             }
             ColumnKind::Categorical { .. } => f64::INFINITY,
         });
-        let seen = effect.evaluate(&points.select_rows(&points.sample_rows(ROWS.min(points.rows()), 0)))?;
-        let scale = effect_variance(&seen);
-        let share = if prior.is_causal() { DISCREPANCY } else { 1.0 };
+        let studied_estimate =
+            effect.evaluate(&points.select_rows(&points.sample_rows(CHUNK_ROWS.min(points.rows()), 0)))?;
+        let scale = effect_variance(&studied_estimate);
+        let share = if prior.is_causal() { DISCREPANCY_SHARE } else { 1.0 };
         let start = DiscrepancyParameters {
             variance: share * scale,
             lengthscale: LENGTHSCALE,
@@ -159,7 +160,7 @@ impl<'a> UpdatedEffect<'a> {
         };
         let trials = Trials { treatments, ..trials.clone() };
         let mut updated =
-            Self { effect, prior, trials, ranges: ranges.collect(), parameters: start, known: None };
+            Self { effect, prior, trials, ranges: ranges.collect(), parameters: start, trial_fit: None };
         if n > 0 {
             updated.estimate_parameters()?;
         }
@@ -190,19 +191,23 @@ impl<'a> UpdatedEffect<'a> {
         let rows = treatments.align_to(self.columns())?;
         let trials_and_rows = self.trials.treatments.stack(&rows)?;
         let estimate = self.effect.evaluate(&trials_and_rows)?;
-        let (prior, covariance) = self.prior.moments(&estimate, self.effect.constant());
+        let (prior_mean, covariance) = self.prior.moments(&estimate, self.effect.constant());
         let (n, q) = (self.trials.outcomes.len(), rows.rows());
         let prior_covariance = self.with_stationary(&trials_and_rows, &covariance, self.parameters);
-        let mut mean = prior[n..].to_vec();
-        let mut left = prior_covariance.block(n..n + q, n..n + q);
-        if let Some(known) = &self.known {
+        let mut mean = prior_mean[n..].to_vec();
+        let mut posterior_covariance = prior_covariance.block(n..n + q, n..n + q);
+        if let Some(trial_fit) = &self.trial_fit {
             let mut whitened = prior_covariance.block(0..n, n..n + q);
-            let moved = whitened.transpose().matvec(&known.solved);
-            mean.iter_mut().zip(moved).for_each(|(m, v)| *m += known.constant + v);
-            known.factor.solve_lower_in_place(&mut whitened);
-            left.add_times(-1.0, &whitened.transpose().matmul(&whitened));
+            let mean_shift = whitened.transpose().matvec(&trial_fit.coefficients);
+            mean.iter_mut().zip(mean_shift).for_each(|(m, v)| *m += trial_fit.constant + v);
+            trial_fit.factor.solve_lower_in_place(&mut whitened);
+            posterior_covariance.add_times(-1.0, &whitened.transpose().matmul(&whitened));
         }
-        Ok(EffectPosterior { mean, covariance: left, support: estimate.support[n..].to_vec() })
+        Ok(EffectPosterior {
+            mean,
+            covariance: posterior_covariance,
+            support: estimate.support[n..].to_vec(),
+        })
     }
 
     /// Returns the posterior mean, standard deviation and support of each of these treatments. Suited to many
@@ -212,7 +217,7 @@ impl<'a> UpdatedEffect<'a> {
     /// As [`evaluate`](Self::evaluate).
     pub fn marginals(&self, treatments: &Table) -> Result<(Vec<f64>, Vec<f64>, Vec<DataSupport>)> {
         let (mut mean, mut sd, mut support) = (Vec::new(), Vec::new(), Vec::new());
-        for chunk in treatments.chunks(ROWS) {
+        for chunk in treatments.chunks(CHUNK_ROWS) {
             let posterior = self.evaluate(&chunk)?;
             mean.extend(posterior.mean);
             sd.extend(posterior.covariance.standard_deviations());
@@ -223,12 +228,12 @@ impl<'a> UpdatedEffect<'a> {
 
     /// Returns the posterior means at the trials; empty without trials.
     pub(super) fn means_at_trials(&self) -> Vec<f64> {
-        let Some(known) = &self.known else { return Vec::new() };
+        let Some(trial_fit) = &self.trial_fit else { return Vec::new() };
         let noises = self.noises(self.parameters);
         let outcomes = self.trials.outcomes.iter();
         outcomes
             .zip(noises)
-            .zip(&known.solved)
+            .zip(&trial_fit.coefficients)
             .map(|((y, noise), coefficient)| y - noise * coefficient)
             .collect()
     }
@@ -240,60 +245,61 @@ impl<'a> UpdatedEffect<'a> {
         next.trials.treatments = self.trials.treatments.stack(row)?;
         next.trials.outcomes.push(outcome);
         if let Some(noise) = &mut next.trials.noise {
-            let typical = noise.iter().sum::<f64>() / noise.len().max(1) as f64;
-            noise.push(typical);
+            let mean_noise = noise.iter().sum::<f64>() / noise.len().max(1) as f64;
+            noise.push(mean_noise);
         }
-        let known = next.condition(&next.tried_prior()?, next.parameters)?;
-        next.known = Some(known);
+        let trial_fit = next.condition(&next.prior_at_trials()?, next.parameters)?;
+        next.trial_fit = Some(trial_fit);
         Ok(next)
     }
 
     /// Returns the prior mean and covariance of the effect at the trials.
-    fn tried_prior(&self) -> Result<(Vec<f64>, Matrix)> {
+    fn prior_at_trials(&self) -> Result<(Vec<f64>, Matrix)> {
         Ok(self.prior.moments(&self.effect.evaluate(&self.trials.treatments)?, self.effect.constant()))
     }
 
     /// Estimates the hyper-parameters if there are enough trials, and conditions on the trials.
     fn estimate_parameters(&mut self) -> Result<()> {
-        let prior = self.tried_prior()?;
+        let prior = self.prior_at_trials()?;
         let start = self.parameters;
-        let first = self.condition(&prior, start)?;
-        let mut best = (first.evidence, start, first);
-        if self.trials.outcomes.len() >= ENOUGH {
-            let factors: &[f64] = if self.prior.is_causal() { &LARGER } else { &VARIANCES };
+        let start_fit = self.condition(&prior, start)?;
+        let mut best = (start_fit.evidence, start, start_fit);
+        if self.trials.outcomes.len() >= MIN_TUNING_TRIALS {
+            let factors: &[f64] =
+                if self.prior.is_causal() { &DISCREPANCY_FACTORS } else { &VARIANCE_FACTORS };
             let noises: &[f64] = if self.trials.noise.is_none() { &NOISES } else { &NOISES[..1] };
-            let away = |value: f64, from: f64, sd: f64| -0.5 * ((value / from).ln() / sd).powi(2);
+            let log_prior = |value: f64, from: f64, sd: f64| -0.5 * ((value / from).ln() / sd).powi(2);
             for &factor in factors {
                 for &lengthscale in &LENGTHSCALES {
                     for &noise in noises {
-                        let numbers = DiscrepancyParameters {
+                        let parameters = DiscrepancyParameters {
                             variance: factor * start.variance,
                             lengthscale,
                             noise: noise / START_NOISE * start.noise,
                         };
-                        let Ok(known) = self.condition(&prior, numbers) else { continue };
-                        let height = known.evidence
-                            + away(factor, 1.0, SPREADS[0])
-                            + away(lengthscale, LENGTHSCALE, SPREADS[1])
-                            + away(noise, START_NOISE, SPREADS[2]);
-                        if height > best.0 {
-                            best = (height, numbers, known);
+                        let Ok(trial_fit) = self.condition(&prior, parameters) else { continue };
+                        let log_posterior = trial_fit.evidence
+                            + log_prior(factor, 1.0, PRIOR_SDS[0])
+                            + log_prior(lengthscale, LENGTHSCALE, PRIOR_SDS[1])
+                            + log_prior(noise, START_NOISE, PRIOR_SDS[2]);
+                        if log_posterior > best.0 {
+                            best = (log_posterior, parameters, trial_fit);
                         }
                     }
                 }
             }
         }
-        (self.parameters, self.known) = (best.1, Some(best.2));
+        (self.parameters, self.trial_fit) = (best.1, Some(best.2));
         Ok(())
     }
 
     fn condition(
         &self,
         (mean, covariance): &(Vec<f64>, Matrix),
-        numbers: DiscrepancyParameters,
+        parameters: DiscrepancyParameters,
     ) -> Result<TrialFit> {
-        let mut gram = self.with_stationary(&self.trials.treatments, covariance, numbers);
-        let noises = self.noises(numbers);
+        let mut gram = self.with_stationary(&self.trials.treatments, covariance, parameters);
+        let noises = self.noises(parameters);
         gram.add_diagonal(|i| noises[i]);
         let factor = Cholesky::new(gram, "covariance of the trials")?;
         let mut residual: Vec<f64> = self.trials.outcomes.iter().zip(mean).map(|(y, m)| y - m).collect();
@@ -304,18 +310,23 @@ impl<'a> UpdatedEffect<'a> {
             constant = LeastSquaresMean::new(|v| factor.solve_vector(v), &constant_response, &residual).mean;
             residual.iter_mut().for_each(|entry| *entry -= constant);
         }
-        let solved = factor.solve_vector(&residual);
-        let evidence = -0.5 * (dot(&residual, &solved) + factor.log_det());
-        Ok(TrialFit { factor, constant, solved, evidence })
+        let coefficients = factor.solve_vector(&residual);
+        let evidence = -0.5 * (dot(&residual, &coefficients) + factor.log_det());
+        Ok(TrialFit { factor, constant, coefficients, evidence })
     }
 
-    fn noises(&self, numbers: DiscrepancyParameters) -> Vec<f64> {
+    fn noises(&self, parameters: DiscrepancyParameters) -> Vec<f64> {
         let n = self.trials.outcomes.len();
-        self.trials.noise.clone().unwrap_or_else(|| vec![numbers.noise; n])
+        self.trials.noise.clone().unwrap_or_else(|| vec![parameters.noise; n])
     }
 
     /// Returns `covariance` of these rows plus the covariance of the stationary part.
-    fn with_stationary(&self, rows: &Table, covariance: &Matrix, numbers: DiscrepancyParameters) -> Matrix {
+    fn with_stationary(
+        &self,
+        rows: &Table,
+        covariance: &Matrix,
+        parameters: DiscrepancyParameters,
+    ) -> Matrix {
         let mut gram = covariance.clone();
         for i in 0..rows.rows() {
             for j in 0..rows.rows() {
@@ -330,7 +341,7 @@ impl<'a> UpdatedEffect<'a> {
                         }
                     })
                     .sum();
-                gram[(i, j)] += numbers.variance * (-0.5 * square / numbers.lengthscale.powi(2)).exp();
+                gram[(i, j)] += parameters.variance * (-0.5 * square / parameters.lengthscale.powi(2)).exp();
             }
         }
         gram
@@ -340,7 +351,7 @@ impl<'a> UpdatedEffect<'a> {
 /// Returns the variance of an effect over rows: the variance of its mean plus its mean posterior variance.
 fn effect_variance(estimate: &EffectEstimate) -> f64 {
     let n = estimate.mean.len() as f64;
-    let middle = mean(&estimate.mean);
-    let moved = estimate.mean.iter().map(|m| (m - middle).powi(2)).sum::<f64>() / n;
-    moved + estimate.covariance.trace() / n
+    let overall_mean = mean(&estimate.mean);
+    let variance_of_means = estimate.mean.iter().map(|m| (m - overall_mean).powi(2)).sum::<f64>() / n;
+    variance_of_means + estimate.covariance.trace() / n
 }

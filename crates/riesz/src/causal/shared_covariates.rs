@@ -24,18 +24,19 @@ use crate::table::Table;
 /// The terms B and P, and a and G of both parts of V.
 #[derive(Debug, Clone)]
 pub(super) struct SharedCovariateTerms {
-    /// Transpose of B; `prior` is P, and `of_means` and `of_open` are a and G of the two parts of V.
-    pub to: Matrix,
+    /// Transpose of B; `prior` is P, and `mean_terms` and `covariance_terms` are a and G of the two parts of
+    /// V.
+    pub column_map: Matrix,
     pub prior: Matrix,
-    pub of_means: (f64, Matrix),
-    pub of_open: (f64, Matrix),
+    pub mean_terms: (f64, Matrix),
+    pub covariance_terms: (f64, Matrix),
     /// Coefficients of the effect's mean over treatments.
     pub coef: Vec<f64>,
     /// Values of f that multiply the treatment's columns, points × units.
-    pub of_people: Matrix,
+    pub unit_coefficients: Matrix,
 }
 
-fn times(mut a: Matrix, b: &Matrix, factor: f64) -> Matrix {
+fn scaled_product(mut a: Matrix, b: &Matrix, factor: f64) -> Matrix {
     a.data_mut().iter_mut().zip(b.data()).for_each(|(a, b)| *a *= b * factor);
     a
 }
@@ -58,13 +59,13 @@ pub(super) fn split<const N: usize>(
         .unwrap_or(0);
     let mut product = Matrix::filled(check_gram.rows(), check_gram.cols(), 1.0);
     let mut kernels = groups.map(|_| Kernel::constant(1.0));
-    for (part, group) in kernels.iter_mut().zip(groups).filter(|(_, group)| !group.is_empty()) {
-        let place = |j: usize| group.iter().position(|column| *column == j).unwrap_or(j);
-        let group_kernel = kernel.restricted(&|j| group.contains(&j)).map_columns(&place);
+    for (group_factor, group) in kernels.iter_mut().zip(groups).filter(|(_, group)| !group.is_empty()) {
+        let index_in_group = |j: usize| group.iter().position(|column| *column == j).unwrap_or(j);
+        let group_kernel = kernel.restricted(&|j| group.contains(&j)).map_columns(&index_in_group);
         let gram = group_kernel.gram(&check_rows.select_columns(group));
-        let size = 1.0 / gram[(largest, largest)];
-        product = times(product, &gram, size);
-        *part = size * group_kernel;
+        let normaliser = 1.0 / gram[(largest, largest)];
+        product = scaled_product(product, &gram, normaliser);
+        *group_factor = normaliser * group_kernel;
     }
     let scale = check_gram[(largest, largest)] / product[(largest, largest)];
     let pairs = check_gram.data().iter().zip(product.data());
@@ -86,63 +87,82 @@ impl SharedCovariateTerms {
     /// the mediators and the covariates w, both of them at the study's rows and those of ν, and the
     /// outcome's process.
     pub fn new(
-        of_covariates: &Matrix,
+        covariate_gram: &Matrix,
         factor: &Cholesky,
         (mediators, covariates): (&Table, &Table),
         (rows, measure): (&Table, &Table),
         process: &OutcomeGp,
     ) -> Result<Self> {
         let (kernel, points) = (&process.parameters.kernel, &process.points);
-        let places = |table: &Table| {
+        let column_indices = |table: &Table| {
             table.columns().iter().map(|column| points.index_of(&column.name)).collect::<Result<Vec<_>>>()
         };
-        let (y, w) = (&places(mediators)?[..], &places(covariates)?[..]);
-        let (at_y, at_w, measure) =
+        let (y, w) = (&column_indices(mediators)?[..], &column_indices(covariates)?[..]);
+        let (row_mediators, row_covariates, measure) =
             (rows.select_columns(y), rows.select_columns(w), measure.select_columns(y));
         let allowed = "it is a product of one over mediators and one over the covariates that studies share";
         // The factor of the covariates has the scale.
-        let [of_w, of_y] = split(kernel, points, [w, y], allowed)?;
+        let [covariate_kernel, mediator_kernel] = split(kernel, points, [w, y], allowed)?;
         let n = factor.size();
         let share = 1.0 / n as f64;
-        let (rows_y, rows_w) = (points.select_columns(y), points.select_columns(w));
-        let (y_last, w_last) = (of_y.cross_gram(&at_y, &rows_y), of_w.cross_gram(&at_w, &rows_w));
-        let w_each = of_w.gram(&at_w);
-        let to = times(factor.solve(y_last.clone()), &of_covariates.matmul(&w_last), share);
-        let coef = to.matvec(&process.coef);
-        let solved = factor.solve(of_y.gram(&at_y));
-        let sandwich = |m: &Matrix| of_covariates.matmul(&m.matmul(of_covariates));
-        let prior = times(factor.solve(solved.transpose()), &sandwich(&w_each), share * share);
-        // The means f̄₀(u, w_j) and f̄₀(y_i, w_j).
-        let last_weighted = |m: &Matrix| {
+        let (point_mediators, point_covariates) = (points.select_columns(y), points.select_columns(w));
+        let (mediator_cross_gram, covariate_cross_gram) = (
+            mediator_kernel.cross_gram(&row_mediators, &point_mediators),
+            covariate_kernel.cross_gram(&row_covariates, &point_covariates),
+        );
+        let shared_covariate_gram = covariate_kernel.gram(&row_covariates);
+        let column_map = scaled_product(
+            factor.solve(mediator_cross_gram.clone()),
+            &covariate_gram.matmul(&covariate_cross_gram),
+            share,
+        );
+        let coef = column_map.matvec(&process.coef);
+        let solved = factor.solve(mediator_kernel.gram(&row_mediators));
+        let sandwich = |m: &Matrix| covariate_gram.matmul(&m.matmul(covariate_gram));
+        let prior = scaled_product(
+            factor.solve(solved.transpose()),
+            &sandwich(&shared_covariate_gram),
+            share * share,
+        );
+        // These factors give the means f̄₀(u, w_j) and f̄₀(y_i, w_j).
+        let times_coef = |m: &Matrix| {
             let mut weighted = m.clone();
             weighted.scale_columns(process.coef.iter().copied());
             weighted
         };
-        let people = w_last.transpose();
-        let u_last = of_y.cross_gram(&measure, &rows_y);
+        let unit_columns = covariate_cross_gram.transpose();
+        let measure_cross_gram = mediator_kernel.cross_gram(&measure, &point_mediators);
         let count = measure.rows() as f64;
-        let means = last_weighted(&u_last).matmul(&people);
-        let mut of_means = means.transpose_matmul(&means);
-        of_means.map_in_place(|v| v / count);
-        let mut squares = u_last.transpose_matmul(&u_last);
+        let means = times_coef(&measure_cross_gram).matmul(&unit_columns);
+        let mut mean_part = means.transpose_matmul(&means);
+        mean_part.map_in_place(|v| v / count);
+        let mut squares = measure_cross_gram.transpose_matmul(&measure_cross_gram);
         squares.map_in_place(|v| v / count);
-        let known = times(process.solver.inverse(), &squares, 1.0);
-        let mut of_open = w_last.matmul(&known.matmul(&people));
-        let size = mean(&of_y.diagonal(&measure));
-        of_open.data_mut().iter_mut().zip(w_each.data()).for_each(|(v, w)| *v = size * w - *v);
+        let explained = scaled_product(process.solver.inverse(), &squares, 1.0);
+        let mut covariance_part = covariate_cross_gram.matmul(&explained.matmul(&unit_columns));
+        let mean_diagonal = mean(&mediator_kernel.diagonal(&measure));
+        covariance_part
+            .data_mut()
+            .iter_mut()
+            .zip(shared_covariate_gram.data())
+            .for_each(|(v, w)| *v = mean_diagonal * w - *v);
         let inverse = factor.inverse();
-        let opens = |v: &Matrix| {
-            let scale = share * share * dot(of_covariates.data(), v.data());
-            (scale, times(inverse.clone(), &sandwich(v), share * share))
+        let residual_terms = |v: &Matrix| {
+            let scale = share * share * dot(covariate_gram.data(), v.data());
+            (scale, scaled_product(inverse.clone(), &sandwich(v), share * share))
         };
-        let of_people = times(factor.solve(last_weighted(&y_last).matmul(&people)), of_covariates, 1.0);
+        let unit_coefficients = scaled_product(
+            factor.solve(times_coef(&mediator_cross_gram).matmul(&unit_columns)),
+            covariate_gram,
+            1.0,
+        );
         Ok(Self {
-            of_means: opens(&of_means),
-            of_open: opens(&of_open),
-            to: to.transpose(),
+            mean_terms: residual_terms(&mean_part),
+            covariance_terms: residual_terms(&covariance_part),
+            column_map: column_map.transpose(),
             prior,
             coef,
-            of_people,
+            unit_coefficients,
         })
     }
 }

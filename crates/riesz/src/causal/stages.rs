@@ -12,7 +12,7 @@
 
 use super::effect::{Effect, Model};
 use super::identification::{EffectStrategy, Identification};
-use super::iterated::{Averaged, FittedStage, History, Iterated, Set, StageFit};
+use super::iterated::{Averaged, FittedStage, History, Iterated, SetTreatments, StageFit};
 use super::kernel_regression::KernelRegression;
 use super::names::sorted;
 use super::outcome_gp::{OutcomeGp, OutcomeGpParameters};
@@ -64,7 +64,8 @@ pub struct StageParameters {
 }
 
 /// The requirement on a kernel that is split, for messages.
-const PRODUCT: &str = "it is a product of kernels over history, treatments and averaged covariates";
+const PRODUCT_REQUIREMENT: &str =
+    "it is a product of kernels over history, treatments and averaged covariates";
 
 impl Stage {
     /// Returns the columns of the stage: history, treatments, averaged.
@@ -73,7 +74,7 @@ impl Stage {
     }
 
     /// Returns the indices of the three groups among the columns of the stage.
-    fn places(&self) -> [Vec<usize>; 3] {
+    fn column_groups(&self) -> [Vec<usize>; 3] {
         let (h, t, a) = (self.history.len(), self.treatments.len(), self.averaged.len());
         [(0..h).collect(), (h..h + t).collect(), (h + t..h + t + a).collect()]
     }
@@ -107,9 +108,9 @@ fn sequential(steps: &[SequentialStep]) -> Vec<Stage> {
         let adjust = sorted(adjust);
         match stages.last_mut() {
             None => stages.push(Stage { averaged: adjust, ..Stage::default() }),
-            Some(before) if !adjust.is_empty() => {
+            Some(previous) if !adjust.is_empty() => {
                 // The history grows by the covariates and treatments of the previous stage.
-                let history = [before.columns(), adjust].concat();
+                let history = [previous.columns(), adjust].concat();
                 stages.push(Stage { history, ..Stage::default() });
             }
             Some(_) => {}
@@ -134,8 +135,8 @@ impl SingleTable {
 
     /// Returns the values of these columns.
     pub(super) fn select(&self, names: &[String]) -> Result<Table> {
-        let places = names.iter().map(|name| self.rows.index_of(name)).collect::<Result<Vec<_>>>()?;
-        Ok(self.rows.select_columns(&places))
+        let columns = names.iter().map(|name| self.rows.index_of(name)).collect::<Result<Vec<_>>>()?;
+        Ok(self.rows.select_columns(&columns))
     }
 
     /// Returns the treatments of the rows.
@@ -189,23 +190,23 @@ impl SingleTable {
         self.stages.iter().map(landmarks_of).collect()
     }
 
-    /// Returns stage t with a kernel over its columns, represented at the points `places`.
+    /// Returns stage t with a kernel over its columns, represented at `points`.
     pub(super) fn stage(
         &self,
         t: usize,
         kernel: &Kernel,
-        places: &Table,
+        points: &Table,
         fit: StageFit,
     ) -> Result<FittedStage> {
         let stage = &self.stages[t];
         let rows = self.select(&stage.columns())?;
-        let groups = stage.places();
-        let [of_history, of_treatments, of_averaged] =
-            split(kernel, places, groups.each_ref().map(Vec::as_slice), PRODUCT)?;
+        let groups = stage.column_groups();
+        let [history_kernel, treatment_kernel, averaged_kernel] =
+            split(kernel, points, groups.each_ref().map(Vec::as_slice), PRODUCT_REQUIREMENT)?;
         let [history, treatments, averaged] = groups;
         let history = (!history.is_empty()).then(|| {
-            let points = places.select_columns(&history);
-            History::new(of_history, points, rows.select_columns(&history), fit.solver().uses_all_rows())
+            let points = points.select_columns(&history);
+            History::new(history_kernel, points, rows.select_columns(&history), fit.solver().uses_all_rows())
         });
         let treatment_index = |name: &String| {
             self.treatments.iter().position(|other| other == name).ok_or_else(|| {
@@ -215,15 +216,15 @@ impl SingleTable {
         };
         let set = match treatments.is_empty() {
             true => None,
-            false => Some(Set {
-                points: places.select_columns(&treatments),
-                kernel: of_treatments,
+            false => Some(SetTreatments {
+                points: points.select_columns(&treatments),
+                kernel: treatment_kernel,
                 columns: stage.treatments.iter().map(treatment_index).collect::<Result<_>>()?,
             }),
         };
         let averaged = (!averaged.is_empty()).then(|| {
-            let (points, members) = (places.select_columns(&averaged), rows.select_columns(&averaged));
-            Averaged::new(of_averaged, points, members)
+            let (points, members) = (points.select_columns(&averaged), rows.select_columns(&averaged));
+            Averaged::new(averaged_kernel, points, members)
         });
         // Terms of the kernel that read none of the groups are constants, which belong to the first nonempty
         // group.
@@ -239,8 +240,8 @@ impl SingleTable {
         let t = self.stages.len() - 1;
         let x = self.select(&self.stages[t].columns())?;
         let process = OutcomeGp::new(0, (&x, &self.outcome), parameters.clone(), landmarks)?;
-        let (kernel, places) = (process.parameters.kernel.clone(), process.points.clone());
-        self.stage(t, &kernel, &places, StageFit::Outcome(Box::new(process)))
+        let (kernel, points) = (process.parameters.kernel.clone(), process.points.clone());
+        self.stage(t, &kernel, &points, StageFit::Outcome(Box::new(process)))
     }
 
     /// Fits a stage before the last.

@@ -81,11 +81,11 @@ impl Study {
     }
 
     /// Returns the columns that the next study shares: mediators and shared covariates, in the order of
-    /// `wanted`.
-    pub(super) fn mediator_table(&self, wanted: &[Column]) -> Result<Table> {
-        let Some(shared) = &self.shared else { return self.mediators.align_to(wanted) };
+    /// `columns`.
+    pub(super) fn mediator_table(&self, columns: &[Column]) -> Result<Table> {
+        let Some(shared) = &self.shared else { return self.mediators.align_to(columns) };
         sized("the shared covariates", "rows", self.mediators.rows(), shared.rows(), "as many as mediators")?;
-        join_columns(&self.mediators, shared)?.align_to(wanted)
+        join_columns(&self.mediators, shared)?.align_to(columns)
     }
 
     /// Returns the blocks of columns with their kernels.
@@ -140,8 +140,8 @@ impl Studies {
             crate::checks::check_rows(&study.treatments, n, 2)?;
             let name = |quantity: &str| format!("the {quantity} of study {}", s + 1);
             sized(&name("mediators"), "rows", n, study.mediators.rows(), "as many as treatments")?;
-            if let Some(other) = study.covariates() {
-                sized(&name("covariates"), "rows", n, other.rows(), "as many as treatments")?;
+            if let Some(covariates) = study.covariates() {
+                sized(&name("covariates"), "rows", n, covariates.rows(), "as many as treatments")?;
             }
             let next = self.studies.get(s + 1).map_or(&self.points, |next| &next.treatments);
             study.mediator_table(next.columns())?;

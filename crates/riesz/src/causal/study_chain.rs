@@ -49,9 +49,9 @@ pub(super) enum ChainedOutcome {
 pub(super) struct StudyLink {
     /// Index of the study.
     pub study: usize,
-    /// Treatments of all rows; `people` are their covariates if these are averaged over.
+    /// Treatments of all rows; `averaged_covariates` are their covariates if these are averaged over.
     pub treatments: Table,
-    pub people: Option<Table>,
+    pub averaged_covariates: Option<Table>,
     /// Points and kernel of queries: the treatments of all rows, or of landmarks.
     pub points: Table,
     pub kernel: Kernel,
@@ -67,13 +67,13 @@ pub(super) struct StudyLink {
     pub at_mediators: OutcomeAtMediators,
     /// Coefficients `W f̄₀(y)` over points, of the regression of the outcome at the rows' mediators; with all
     /// rows they are `(K_Ω + λ)⁻¹ f̄₀(y)`.
-    pub solved: Vec<f64>,
+    pub outcome_coefficients: Vec<f64>,
     /// Mediators of the study's rows, and the rows of ν.
     pub mediators: Table,
     pub measure: Table,
     /// The integrals `∫ f̄₀² dν` and `∫ k̄ dν`.
-    square: f64,
-    variance: f64,
+    mean_square: f64,
+    mean_variance: f64,
     adjustment: Option<AdjustmentUncertainty>,
     /// Terms of the covariates that the study shares with the last one, on which the outcome depends too.
     pub shared: Option<SharedCovariateTerms>,
@@ -103,10 +103,10 @@ struct AdjustmentUncertainty {
 }
 
 /// Number of rows in a chunk whose joint covariance is computed for their variances.
-const AT_ONCE: usize = 1024;
+const CHUNK_ROWS: usize = 1024;
 
 /// Maximum number of rows over which the uncertainty of a front door's treatments is averaged with landmarks.
-const AVERAGED: usize = 200;
+const MAX_AVERAGED_ROWS: usize = 200;
 
 /// Share of the trace of a covariance that counts as rounding errors.
 const ROUNDING: f64 = 1e-13;
@@ -157,10 +157,10 @@ impl ChainedOutcome {
     /// Returns the prior variances of functionals, given the scale of the outcome. For a chained study it is
     /// the prior variance of its mediators' distribution times the outcome's second moment.
     fn prior_variances(&self, functionals: &Functionals) -> Vec<f64> {
-        let level = self.process().parameters.intercept_variance;
+        let intercept_variance = self.process().parameters.intercept_variance;
         let variance_of = |q: usize| {
             let prior = functionals.prior_scale[(q, q)];
-            let leads = match self {
+            let centred_variance = match self {
                 Self::Process(_) => prior,
                 Self::Link(link) => {
                     let column = Matrix::column_vector(functionals.columns.column(q));
@@ -168,7 +168,7 @@ impl ChainedOutcome {
                     link.query_embedding.query_covariance(&column, &prior)[(0, 0)] * link.scale()
                 }
             };
-            leads + level * functionals.constants[q].powi(2)
+            centred_variance + intercept_variance * functionals.constants[q].powi(2)
         };
         (0..functionals.constants.len()).map(variance_of).collect()
     }
@@ -212,7 +212,7 @@ impl ChainedOutcome {
                 process.variances(&columns, &self.kernel().diagonal(x))
             }
             Self::Link(link) => {
-                let variances = x.chunks(AT_ONCE).flat_map(|chunk| {
+                let variances = x.chunks(CHUNK_ROWS).flat_map(|chunk| {
                     let parts = link.covariance(&self.values_at(&chunk));
                     (0..chunk.rows()).map(|j| total_variance(&parts, j).max(0.0)).collect::<Vec<_>>()
                 });
@@ -236,12 +236,12 @@ impl StudyLink {
         sized("the mediators", "rows", solver.row_count(), mediators.rows(), "one per row of the study")?;
         let prior = (outcome.points(), outcome.kernel());
         let at_mediators = OutcomeAtMediators::new(prior, &mediators, solver.uses_all_rows())?;
-        let solved = solver.solve(&outcome.centred_means(&at_mediators.cross_covariance));
-        let (square, variance) = outcome.second_moment(&measure);
+        let outcome_coefficients = solver.solve(&outcome.centred_means(&at_mediators.cross_covariance));
+        let (mean_square, mean_variance) = outcome.second_moment(&measure);
         Ok(Self {
             study,
             treatments,
-            people: None,
+            averaged_covariates: None,
             points,
             kernel,
             covariate_block: None,
@@ -250,18 +250,18 @@ impl StudyLink {
             solver,
             outcome,
             at_mediators,
-            solved,
+            outcome_coefficients,
             mediators,
             measure,
-            square,
-            variance,
+            mean_square,
+            mean_variance,
             adjustment: None,
             shared: None,
         })
     }
 
     /// Returns the number of points at which the outcome is drawn.
-    pub fn places(&self) -> usize {
+    pub fn drawn_point_count(&self) -> usize {
         if self.outcome.uses_all_rows() {
             self.mediators.rows() + self.measure.rows()
         } else {
@@ -274,13 +274,13 @@ impl StudyLink {
         let share = self.solver.unexplained().map(|solver_share| {
             (self.study, solver_share.max(self.at_mediators.unexplained(self.ridge * self.scale())))
         });
-        let after = match &self.outcome {
+        let later_shares = match &self.outcome {
             ChainedOutcome::Process(process) => {
                 process.solver.unexplained().map(|share| (process.study, share)).into_iter().collect()
             }
             ChainedOutcome::Link(next) => next.unexplained(),
         };
-        share.into_iter().chain(after).collect()
+        share.into_iter().chain(later_shares).collect()
     }
 
     /// Checks that the outcome does not depend on covariates that the study shares with the last one.
@@ -294,14 +294,14 @@ impl StudyLink {
 
     /// Returns V.
     pub fn scale(&self) -> f64 {
-        self.square + self.variance
+        self.mean_square + self.mean_variance
     }
 
     /// Returns the coefficients over the points.
     pub fn coef(&self) -> Vec<f64> {
         match &self.shared {
             Some(shared) => shared.coef.clone(),
-            None => self.query_embedding.row_map.transpose_times(&self.solved),
+            None => self.query_embedding.row_map.transpose_times(&self.outcome_coefficients),
         }
     }
 
@@ -325,15 +325,15 @@ impl StudyLink {
             prior_scale: Matrix::zeros(n, n),
             constants: vec![0.0; n],
         };
-        let mut known = Matrix::zeros(n, n);
-        self.covariance(&identity).iter().for_each(|(_, part)| known.add_times(-1.0, part));
+        let mut covariance_reduction = Matrix::zeros(n, n);
+        self.covariance(&identity).iter().for_each(|(_, part)| covariance_reduction.add_times(-1.0, part));
         let kernel_scale = match &self.shared {
-            Some(shared) => shared.of_means.0 + shared.of_open.0,
+            Some(shared) => shared.mean_terms.0 + shared.covariance_terms.0,
             None => self.query_embedding.kernel_scale * self.scale(),
         };
         let smoothed = self.adjustment.as_ref().and_then(|uncertainty| uncertainty.smoothed.as_ref());
         let prior_scale = kernel_scale + smoothed.map_or(0.0, |(scale, _)| *scale);
-        Ok((model, PosteriorCovariance::dense(prior_scale, known)))
+        Ok((model, PosteriorCovariance::dense(prior_scale, covariance_reduction)))
     }
 
     /// Returns E, queries × rows, and R and F, queries × queries.
@@ -342,17 +342,17 @@ impl StudyLink {
             .solver
             .weights_and_explained(self.query_embedding.row_cross_covariance(&functionals.columns));
         let prior = self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
-        let mut open = prior.clone();
-        open.add_times(-1.0, &explained);
-        (weights, open, prior)
+        let mut residual = prior.clone();
+        residual.add_times(-1.0, &explained);
+        (weights, residual, prior)
     }
 
     /// Returns the functionals of the outcome into which this study turns the given functionals.
     fn push_forward(&self, weights: &Matrix, functionals: &Functionals) -> Functionals {
         match &self.shared {
             None => self.at_mediators.weighted(weights, &functionals.constants),
-            Some(SharedCovariateTerms { to, prior, .. }) => Functionals {
-                columns: to.matmul(&functionals.columns),
+            Some(SharedCovariateTerms { column_map, prior, .. }) => Functionals {
+                columns: column_map.matmul(&functionals.columns),
                 prior_scale: prior.quadratic_form(&functionals.columns),
                 constants: functionals.constants.clone(),
             },
@@ -360,12 +360,12 @@ impl StudyLink {
     }
 
     pub fn covariance(&self, functionals: &Functionals) -> CovarianceParts {
-        let (weights, open, _) = self.weights(functionals);
+        let (weights, residual, _) = self.weights(functionals);
         let parts = self.outcome.covariance(&self.push_forward(&weights, functionals));
-        self.add_study_parts(parts, &open, functionals)
+        self.add_study_parts(parts, &residual, functionals)
     }
 
-    pub fn of_adjustment(&self, functionals: &Functionals) -> Option<Matrix> {
+    pub fn adjustment_covariance(&self, functionals: &Functionals) -> Option<Matrix> {
         let AdjustmentUncertainty { smoothed, root } = self.adjustment.as_ref()?;
         let projected = root.transpose_matmul(&functionals.columns);
         let mut part = projected.transpose_matmul(&projected);
@@ -379,22 +379,22 @@ impl StudyLink {
     fn add_study_parts(
         &self,
         mut parts: CovarianceParts,
-        open: &Matrix,
+        residual: &Matrix,
         functionals: &Functionals,
     ) -> CovarianceParts {
         match &self.shared {
             None => {
-                add_part(&mut parts, UncertaintyCause::Study(self.study), self.square, open);
-                add_part(&mut parts, UncertaintyCause::Interaction, self.variance, open);
+                add_part(&mut parts, UncertaintyCause::Study(self.study), self.mean_square, residual);
+                add_part(&mut parts, UncertaintyCause::Interaction, self.mean_variance, residual);
             }
             Some(shared) => {
                 let causes = [UncertaintyCause::Study(self.study), UncertaintyCause::Interaction];
-                for (cause, terms) in causes.into_iter().zip([&shared.of_means, &shared.of_open]) {
+                for (cause, terms) in causes.into_iter().zip([&shared.mean_terms, &shared.covariance_terms]) {
                     add_part(&mut parts, cause, 1.0, &residual_covariance(functionals, terms));
                 }
             }
         }
-        if let Some(part) = self.of_adjustment(functionals) {
+        if let Some(part) = self.adjustment_covariance(functionals) {
             add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, &part);
         }
         parts
@@ -402,69 +402,76 @@ impl StudyLink {
 
     /// Returns the means of single queries, their joint covariance by cause, and their support.
     pub fn estimate(&self, functionals: &Functionals) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
-        let (weights, open, prior) = self.weights(functionals);
-        let handed = self.push_forward(&weights, functionals);
+        let (weights, residual, prior) = self.weights(functionals);
+        let outcome_functionals = self.push_forward(&weights, functionals);
         let mean = self.outcome.process().constant;
         let means = functionals.columns.transpose().matvec(&self.coef());
         let means = means.iter().zip(&functionals.constants).map(|(v, c)| v + c * mean).collect();
-        let left = self.outcome.covariance(&handed);
-        let before = self.outcome.prior_variances(&handed);
+        let outcome_parts = self.outcome.covariance(&outcome_functionals);
+        let outcome_prior = self.outcome.prior_variances(&outcome_functionals);
         let support_of = |q: usize| {
-            let by_first = explained_share(open[(q, q)], prior[(q, q)]);
-            let by_rest = explained_share(total_variance(&left, q), before[q]);
-            DataSupport::of_weights(weights.row(q), by_first, by_rest)
+            let explained_by_first = explained_share(residual[(q, q)], prior[(q, q)]);
+            let explained_by_later = explained_share(total_variance(&outcome_parts, q), outcome_prior[q]);
+            DataSupport::from_weights(weights.row(q), explained_by_first, explained_by_later)
         };
         let support = (0..weights.rows()).map(support_of).collect();
-        (means, self.add_study_parts(left, &open, functionals), support)
+        (means, self.add_study_parts(outcome_parts, &residual, functionals), support)
     }
 
     /// Returns this study with its covariates averaged over another population.
-    pub fn on(&self, people: &PopulationWeights) -> Self {
+    pub fn on_population(&self, population: &PopulationWeights) -> Self {
         let Some(block) = &self.covariate_block else { return self.clone() };
-        let mut root = block.kernel.cross_gram(&block.rows, &people.covariates);
-        let query_embedding =
-            QueryEmbedding::of_members(&root, &block.kernel, &people.covariates, &people.weights);
+        let mut root = block.kernel.cross_gram(&block.rows, &population.covariates);
+        let query_embedding = QueryEmbedding::averaged_over_members(
+            &root,
+            &block.kernel,
+            &population.covariates,
+            &population.weights,
+        );
         // The root of the residual covariance of the distribution of members.
-        let adjustment = people.unexplained_share.map(|open| {
-            let factor = (open / root.cols() as f64).sqrt();
-            root.scale_rows(self.solved.iter().map(|h| factor * h));
+        let adjustment = population.unexplained_share.map(|unexplained_share| {
+            let factor = (unexplained_share / root.cols() as f64).sqrt();
+            root.scale_rows(self.outcome_coefficients.iter().map(|h| factor * h));
             AdjustmentUncertainty { smoothed: None, root }
         });
         Self { query_embedding, adjustment, ..self.clone() }
     }
 
     /// Adds the uncertainty from the sampling of the units over whose covariates the effect is averaged;
-    /// `with_people` is the covariates' kernel (points × rows).
-    pub fn add_covariate_uncertainty(&mut self, with_people: &Matrix) {
+    /// `covariate_cross_gram` is the covariates' kernel (points × rows).
+    pub fn add_covariate_uncertainty(&mut self, covariate_cross_gram: &Matrix) {
         // The root: for each row, the effect among units with its covariates.
         let root = match &self.shared {
-            Some(shared) => shared.of_people.clone(),
-            None => self.times_solved(with_people),
+            Some(shared) => shared.unit_coefficients.clone(),
+            None => self.times_outcome_coefficients(covariate_cross_gram),
         };
         self.adjustment = Some(AdjustmentUncertainty { smoothed: None, root: self.sampling_root(root) });
     }
 
     /// Adds the uncertainty from the sampling of the units of a front door.
-    pub fn add_treatment_uncertainty(&mut self, door: &FrontDoorInputs<'_>) {
+    pub fn add_treatment_uncertainty(&mut self, front_door: &FrontDoorInputs<'_>) {
         let n = self.solver.row_count();
-        let root = self.sampling_root(door.weighted_mediators.matmul(&self.times_solved(door.treatments)));
+        let root = self.sampling_root(
+            front_door.weighted_mediators.matmul(&self.times_outcome_coefficients(front_door.treatments)),
+        );
         // The averaged outcome at the mediators, over evenly spaced rows if there are many.
-        let sampled_rows = evenly_spaced(if self.solver.uses_all_rows() { n } else { AVERAGED }, n);
-        let columns = door.intercepting.transpose().select_rows(&sampled_rows).transpose();
-        let of_rows = door.observed_embedding.row_cross_covariance(&columns);
-        let means = of_rows.transpose().matvec(&self.solved);
-        let known = self.solver.explained_variances(&of_rows);
-        let handed =
-            self.at_mediators.weighted(&self.solver.weights(&of_rows), &vec![0.0; sampled_rows.len()]);
-        let parts = self.outcome.covariance(&handed);
-        let left =
-            |q: usize| door.observed_embedding.kernel_scale * door.diagonal[sampled_rows[q]] - known[q];
-        let variance = |q: usize| total_variance(&parts, q) + left(q) * self.scale();
+        let sampled_rows = evenly_spaced(if self.solver.uses_all_rows() { n } else { MAX_AVERAGED_ROWS }, n);
+        let columns = front_door.intercepting.transpose().select_rows(&sampled_rows).transpose();
+        let phi = front_door.observed_embedding.row_cross_covariance(&columns);
+        let means = phi.transpose().matvec(&self.outcome_coefficients);
+        let explained = self.solver.explained_variances(&phi);
+        let outcome_functionals =
+            self.at_mediators.weighted(&self.solver.weights(&phi), &vec![0.0; sampled_rows.len()]);
+        let parts = self.outcome.covariance(&outcome_functionals);
+        let residual_variance = |q: usize| {
+            front_door.observed_embedding.kernel_scale * front_door.diagonal[sampled_rows[q]] - explained[q]
+        };
+        let variance = |q: usize| total_variance(&parts, q) + residual_variance(q) * self.scale();
         let square = |q: usize| means[q] * means[q] + variance(q).max(0.0);
         let mean_square = (0..sampled_rows.len()).map(square).sum::<f64>() / sampled_rows.len() as f64;
-        let mut known = door.regression.inverse();
-        known.scale(mean_square);
-        self.adjustment = Some(AdjustmentUncertainty { smoothed: Some((mean_square, known)), root });
+        let mut explained_form = front_door.regression.inverse();
+        explained_form.scale(mean_square);
+        self.adjustment = Some(AdjustmentUncertainty { smoothed: Some((mean_square, explained_form)), root });
     }
 
     /// Returns the root of the uncertainty from the sampling of units; the columns of `root` are the effects
@@ -479,23 +486,23 @@ impl StudyLink {
 
     /// Multiplies the rows of a kernel matrix (points × columns) by the outcome's coefficients over the
     /// points.
-    fn times_solved(&self, with_points: &Matrix) -> Matrix {
+    fn times_outcome_coefficients(&self, with_points: &Matrix) -> Matrix {
         let mut scaled = with_points.clone();
-        scaled.scale_rows(self.solved.iter().copied());
+        scaled.scale_rows(self.outcome_coefficients.iter().copied());
         scaled
     }
 }
 
 /// Returns `a F - CᵀGC` for the terms a and G, where F is the prior covariance of functionals and C are their
 /// columns.
-fn residual_covariance(functionals: &Functionals, (factor, known): &(f64, Matrix)) -> Matrix {
+fn residual_covariance(functionals: &Functionals, (factor, explained_form): &(f64, Matrix)) -> Matrix {
     let mut residual = functionals.prior_scale.clone();
     residual.scale(*factor);
-    residual.add_times(-1.0, &known.quadratic_form(&functionals.columns));
+    residual.add_times(-1.0, &explained_form.quadratic_form(&functionals.columns));
     residual
 }
 
-/// Subtracts from each row its mean over n people, and divides by `√(n (n + 1))` (the Bayesian bootstrap).
+/// Subtracts from each row its mean over n units, and divides by `√(n (n + 1))` (the Bayesian bootstrap).
 fn centre(m: &mut Matrix) {
     let n = m.cols() as f64;
     let scale = 1.0 / (n * (n + 1.0)).sqrt();

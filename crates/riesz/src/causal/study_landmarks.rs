@@ -30,7 +30,7 @@ pub(super) struct LandmarkTables {
     /// Covariates of a back-door adjustment, or front-door mediators.
     pub covariates: Option<Table>,
     /// Landmarks of the treatments alone, for the regression of front-door mediators on treatments.
-    pub queried: Option<Table>,
+    pub treatments_only: Option<Table>,
 }
 
 impl StudyLandmarks {
@@ -45,18 +45,18 @@ impl StudyLandmarks {
         let is_large = |rows: usize| rows > requested.unwrap_or(MAX_EXACT_ROWS);
         let indexed = studies.studies.iter().enumerate();
         let tables = indexed.map(|(s, study)| {
-            let before = s.checked_sub(1).map(|before| &studies.studies[before]);
+            let previous = s.checked_sub(1).map(|index| &studies.studies[index]);
             let rows = study.treatments.rows();
-            let needed = is_large(rows) || before.is_some_and(|previous| is_large(previous.mediators.rows()));
+            let needed = is_large(rows) || previous.is_some_and(|study| is_large(study.mediators.rows()));
             if !needed || study.shared.is_some() {
                 return Ok(None);
             }
-            LandmarkTables::new(study, before, count).map(Some)
+            LandmarkTables::new(study, previous, count).map(Some)
         });
-        let before = &studies.studies[studies.studies.len() - 1];
-        let needed = is_large(studies.points.rows()) || is_large(before.mediators.rows());
-        let outcome_points = (needed && before.shared.is_none()).then(|| {
-            let mediators = before.mediator_table(studies.points.columns())?;
+        let last_study = &studies.studies[studies.studies.len() - 1];
+        let needed = is_large(studies.points.rows()) || is_large(last_study.mediators.rows());
+        let outcome_points = (needed && last_study.shared.is_none()).then(|| {
+            let mediators = last_study.mediator_table(studies.points.columns())?;
             inducing_points(&studies.points.stack(&mediators)?, count, 0)
         });
         Ok(Self { studies: tables.collect::<Result<_>>()?, outcome_points: outcome_points.transpose()? })
@@ -83,29 +83,29 @@ impl StudyLandmarks {
 }
 
 impl LandmarkTables {
-    fn new(study: &Study, before: Option<&Study>, count: usize) -> Result<Self> {
+    fn new(study: &Study, previous: Option<&Study>, count: usize) -> Result<Self> {
         let mut treatments = study.treatments.clone();
-        if let Some(before) = before {
-            treatments = treatments.stack(&before.mediator_table(treatments.columns())?)?;
+        if let Some(previous) = previous {
+            treatments = treatments.stack(&previous.mediator_table(treatments.columns())?)?;
         }
         let Some(covariates) = study.covariates() else {
             let treatments = inducing_points(&treatments, count, 0)?;
-            return Ok(Self { treatments, covariates: None, queried: None });
+            return Ok(Self { treatments, covariates: None, treatments_only: None });
         };
-        let queried = match &study.route {
+        let treatments_only = match &study.route {
             IdentificationRoute::FrontDoor(_) => Some(inducing_points(&treatments, count, 0)?),
             _ => None,
         };
         // Rows from the previous study take the covariates of this one.
-        let people: Vec<usize> = (0..treatments.rows()).map(|i| i % covariates.rows()).collect();
+        let unit_rows: Vec<usize> = (0..treatments.rows()).map(|i| i % covariates.rows()).collect();
         let landmarks =
-            inducing_points(&join_columns(&treatments, &covariates.select_rows(&people))?, count, 0)?;
-        let (first, other_indices): (Vec<usize>, Vec<usize>) =
+            inducing_points(&join_columns(&treatments, &covariates.select_rows(&unit_rows))?, count, 0)?;
+        let (treatment_columns, covariate_columns): (Vec<usize>, Vec<usize>) =
             (0..landmarks.width()).partition(|j| *j < treatments.width());
         Ok(Self {
-            treatments: landmarks.select_columns(&first),
-            covariates: Some(landmarks.select_columns(&other_indices)),
-            queried,
+            treatments: landmarks.select_columns(&treatment_columns),
+            covariates: Some(landmarks.select_columns(&covariate_columns)),
+            treatments_only,
         })
     }
 }

@@ -75,9 +75,9 @@ impl Identification {
             return Ok(vec![distinct(self.treatments.iter().chain(&columns).chain([&self.outcome]))]);
         }
         let passive = distinct(self.bridges.iter().flat_map(|bridge| &bridge.passive));
-        let front = matches!(self.strategy, EffectStrategy::FrontDoor { .. });
-        if !passive.is_empty() && (front || self.bridges.len() > 1) {
-            let way = if front { "front doors" } else { "chains of three studies or more" };
+        let is_front_door = matches!(self.strategy, EffectStrategy::FrontDoor { .. });
+        if !passive.is_empty() && (is_front_door || self.bridges.len() > 1) {
+            let way = if is_front_door { "front doors" } else { "chains of three studies or more" };
             return Err(Error::causal(IdentificationError::NotComputed {
                 outcome: self.outcome.clone(),
                 passive,
@@ -85,14 +85,14 @@ impl Identification {
             }));
         }
         let bridges = self.mediators();
-        let mut before = [vec![self.treatments.clone()], bridges.clone()].concat();
-        let after = bridges.into_iter().chain([vec![self.outcome.clone()]]);
-        before.iter_mut().zip(after).for_each(|(columns, after)| columns.extend(after));
-        before[0].extend(self.averaged_columns());
-        if let Some(last_columns) = before.last_mut() {
+        let mut study_columns = [vec![self.treatments.clone()], bridges.clone()].concat();
+        let responses = bridges.into_iter().chain([vec![self.outcome.clone()]]);
+        study_columns.iter_mut().zip(responses).for_each(|(columns, responses)| columns.extend(responses));
+        study_columns[0].extend(self.averaged_columns());
+        if let Some(last_columns) = study_columns.last_mut() {
             last_columns.extend(self.shared_passive_columns());
         }
-        Ok(before.iter().map(distinct).collect())
+        Ok(study_columns.iter().map(distinct).collect())
     }
 }
 
@@ -107,10 +107,10 @@ impl Identification {
 pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Result<PreparedStudies> {
     let needed = identification.needed()?;
     sized("the list of tables", "entries", needed.len(), tables.len(), "one per study")?;
-    let mut doubts = Vec::new();
+    let mut caveats = Vec::new();
     let indexed = needed.iter().zip(tables).enumerate();
     let mut complete_tables = indexed
-        .map(|(k, (names, table))| complete(k, names, table, &mut doubts))
+        .map(|(k, (names, table))| complete_rows(k, names, table, &mut caveats))
         .collect::<Result<Vec<MeasuredColumns>>>()?;
     for name in needed.iter().flatten().collect::<BTreeSet<_>>() {
         share_levels(&mut complete_tables, name);
@@ -120,27 +120,30 @@ pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Re
         table.sort();
     }
     if identification.is_single_table() {
-        return single(identification, &complete_tables[0], doubts);
+        return single(identification, &complete_tables[0], caveats);
     }
     let (bridges, passive, averaged) = (
         identification.mediators(),
         identification.shared_passive_columns(),
         identification.averaged_columns(),
     );
-    let unmatched = unmatched_shares(&bridges, &passive, &complete_tables, &mut doubts)?;
-    let front = matches!(identification.strategy, EffectStrategy::FrontDoor { .. });
-    if !front && !averaged.is_empty() {
-        doubts.extend(nearly_determined(&complete_tables[0], &identification.treatments, &averaged)?);
+    let unmatched = unmatched_shares(&bridges, &passive, &complete_tables, &mut caveats)?;
+    let is_front_door = matches!(identification.strategy, EffectStrategy::FrontDoor { .. });
+    if !is_front_door && !averaged.is_empty() {
+        caveats.extend(nearly_determined(&complete_tables[0], &identification.treatments, &averaged)?);
     }
     let mut studies = Vec::with_capacity(bridges.len());
-    let before = std::iter::once(&identification.treatments).chain(&bridges);
-    for (table, (before, after)) in complete_tables.iter().zip(before.zip(&bridges)) {
-        let (treatments, mediators) = (table.table(before)?, table.table(after)?);
+    let treatment_names = std::iter::once(&identification.treatments).chain(&bridges);
+    for (table, (treatment_names, mediator_names)) in
+        complete_tables.iter().zip(treatment_names.zip(&bridges))
+    {
+        let (treatments, mediators) = (table.table(treatment_names)?, table.table(mediator_names)?);
         studies.push(Study { treatments, route: IdentificationRoute::Direct, mediators, shared: None });
     }
     if !averaged.is_empty() {
         let covariates = complete_tables[0].table(&averaged)?;
-        let route = if front { IdentificationRoute::FrontDoor } else { IdentificationRoute::BackDoor };
+        let route =
+            if is_front_door { IdentificationRoute::FrontDoor } else { IdentificationRoute::BackDoor };
         studies[0].route = route(covariates);
     }
     if let (Some(last), false) = (studies.last_mut(), passive.is_empty()) {
@@ -153,7 +156,7 @@ pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Re
         points: outcome_table.table(&points)?,
         outcome: outcome_table.column(&identification.outcome)?.1.clone(),
     };
-    Ok(PreparedStudies { studies, unmatched, caveats: doubts })
+    Ok(PreparedStudies { studies, unmatched, caveats })
 }
 
 /// Checks that no column of study `k` is constant, and that the outcome, in the last study, is numeric or has
@@ -185,16 +188,16 @@ fn unmatched_shares(
     bridges: &[Vec<String>],
     passive: &[String],
     tables: &[MeasuredColumns],
-    doubts: &mut Vec<Caveat>,
+    caveats: &mut Vec<Caveat>,
 ) -> Result<BTreeMap<String, f64>> {
     let mut unmatched: BTreeMap<String, f64> = BTreeMap::new();
     for (k, names) in bridges.iter().enumerate() {
         let shared = if k + 1 == bridges.len() { passive } else { &[] };
         for name in names.iter().chain(shared) {
-            let (share, doubt) = mediator_overlap(k, tables[k].column(name)?, tables[k + 1].column(name)?)?;
+            let (share, caveat) = mediator_overlap(k, tables[k].column(name)?, tables[k + 1].column(name)?)?;
             let largest = unmatched.entry(name.clone()).or_default();
             *largest = largest.max(share);
-            doubts.extend(doubt);
+            caveats.extend(caveat);
         }
     }
     Ok(unmatched)
@@ -209,13 +212,13 @@ fn nearly_determined(
     let covariate_table = table.table(covariates)?;
     let mut caveats = Vec::new();
     for name in treatments {
-        let left = treatment_variation::residual_treatment_variance(
+        let unexplained_share = treatment_variation::residual_treatment_variance(
             &table.table(std::slice::from_ref(name))?,
             &covariate_table,
         )?;
-        if left < treatment_variation::NEARLY_DETERMINED {
+        if unexplained_share < treatment_variation::NEARLY_DETERMINED {
             let (treatment, covariates) = (name.clone(), covariates.to_vec());
-            caveats.push(Caveat::Decided { treatment, covariates, left });
+            caveats.push(Caveat::Decided { treatment, covariates, left: unexplained_share });
         }
     }
     Ok(caveats)
@@ -235,21 +238,21 @@ fn positive_class(column: &Column, values: &[f64]) -> Option<String> {
 fn single(
     identification: &Identification,
     table: &MeasuredColumns,
-    mut doubts: Vec<Caveat>,
+    mut caveats: Vec<Caveat>,
 ) -> Result<PreparedStudies> {
     let needed: Vec<String> = table.columns.iter().map(|(column, _)| column.name.clone()).collect();
     let points: Vec<String> = needed.into_iter().filter(|name| *name != identification.outcome).collect();
     for stage in identification.stages() {
-        let before = [&stage.history[..], &stage.averaged].concat();
-        if !before.is_empty() {
-            doubts.extend(nearly_determined(table, &stage.treatments, &before)?);
+        let covariates = [&stage.history[..], &stage.averaged].concat();
+        if !covariates.is_empty() {
+            caveats.extend(nearly_determined(table, &stage.treatments, &covariates)?);
         }
     }
     let (column, values) = table.column(&identification.outcome)?;
     let positive = positive_class(column, values);
-    doubts.extend(positive.map(|positive| Caveat::TwoClasses { outcome: column.name.clone(), positive }));
+    caveats.extend(positive.map(|positive| Caveat::TwoClasses { outcome: column.name.clone(), positive }));
     let studies = Studies { studies: Vec::new(), points: table.table(&points)?, outcome: values.clone() };
-    Ok(PreparedStudies { studies, unmatched: BTreeMap::new(), caveats: doubts })
+    Ok(PreparedStudies { studies, unmatched: BTreeMap::new(), caveats })
 }
 
 impl MeasuredColumns {
@@ -290,11 +293,11 @@ impl MeasuredColumns {
 }
 
 /// Returns the rows that have a value in each of these columns.
-fn complete(
+fn complete_rows(
     study: usize,
     names: &[String],
     table: &MeasuredColumns,
-    doubts: &mut Vec<Caveat>,
+    caveats: &mut Vec<Caveat>,
 ) -> Result<MeasuredColumns> {
     let needed_columns = names.iter().map(|name| table.column(name)).collect::<Result<Vec<_>>>()?;
     let count = needed_columns[0].1.len();
@@ -306,8 +309,8 @@ fn complete(
     }
     let kept: Vec<usize> =
         (0..count).filter(|&i| needed_columns.iter().all(|(_, values)| !values[i].is_nan())).collect();
-    let holes = needed_columns.iter().filter(|(_, values)| values.iter().any(|v| v.is_nan()));
-    let columns: Vec<String> = holes.map(|(column, _)| column.name.clone()).collect();
+    let columns_with_missing = needed_columns.iter().filter(|(_, values)| values.iter().any(|v| v.is_nan()));
+    let columns: Vec<String> = columns_with_missing.map(|(column, _)| column.name.clone()).collect();
     if kept.len() < MIN_ROWS {
         let missing_columns = if columns.is_empty() { vec![] } else { names.to_vec() };
         return Err(Error::causal(IdentificationError::FewRows {
@@ -318,26 +321,26 @@ fn complete(
         }));
     }
     if !columns.is_empty() {
-        doubts.push(Caveat::Holes { study, rows: count - kept.len(), total: count, columns });
+        caveats.push(Caveat::Holes { study, rows: count - kept.len(), total: count, columns });
     }
-    let cut = |(column, values): &(Column, Vec<f64>)| {
+    let keep_rows = |(column, values): &(Column, Vec<f64>)| {
         (column.clone(), kept.iter().map(|&i| values[i]).collect::<Vec<f64>>())
     };
-    let complete = MeasuredColumns { columns: needed_columns.into_iter().map(cut).collect() };
-    let rows = repeated(&complete);
+    let complete_table = MeasuredColumns { columns: needed_columns.into_iter().map(keep_rows).collect() };
+    let rows = repeated(&complete_table);
     if rows as f64 > NEGLIGIBLE_SHARE * kept.len() as f64 {
-        doubts.push(Caveat::Repeated { study, rows, total: kept.len() });
+        caveats.push(Caveat::Repeated { study, rows, total: kept.len() });
     }
-    Ok(complete)
+    Ok(complete_table)
 }
 
 /// Returns the number of rows that repeat an earlier one; 0 if all columns are whole numbers, because units
 /// then agree by chance.
 fn repeated(table: &MeasuredColumns) -> usize {
-    let fine = |(column, values): &(Column, Vec<f64>)| {
+    let is_continuous = |(column, values): &(Column, Vec<f64>)| {
         column.kind == ColumnKind::Numeric && values.iter().any(|v| v.fract() != 0.0)
     };
-    if !table.columns.iter().any(fine) {
+    if !table.columns.iter().any(is_continuous) {
         return 0;
     }
     let rows = table.columns.first().map_or(0, |(_, values)| values.len());
@@ -370,33 +373,36 @@ fn share_levels(tables: &mut [MeasuredColumns], name: &str) {
 fn mediator_overlap(
     study: usize,
     (column, values): &(Column, Vec<f64>),
-    (_, next): &(Column, Vec<f64>),
+    (_, next_values): &(Column, Vec<f64>),
 ) -> Result<(f64, Option<Caveat>)> {
-    let share_of =
-        |is: &dyn Fn(f64) -> bool| values.iter().filter(|v| is(**v)).count() as f64 / values.len() as f64;
-    let apart = |description: String, levels: bool| {
+    let share_of = |predicate: &dyn Fn(f64) -> bool| {
+        values.iter().filter(|v| predicate(**v)).count() as f64 / values.len() as f64
+    };
+    let no_common_support = |description: String, levels: bool| {
         let name = column.name.clone();
         Err(Error::causal(IdentificationError::NoCommonSupport { name, description, levels, study }))
     };
-    let (share, places) = match &column.kind {
+    let (share, unmatched_values) = match &column.kind {
         ColumnKind::Categorical { levels } => {
-            let unknown = |v: f64| !next.contains(&v);
-            let share = share_of(&unknown);
-            let named = (0..levels.len()).filter(|&k| values.contains(&(k as f64)) && unknown(k as f64));
-            let places: Vec<String> = named.map(|k| format!("'{}'", levels[k])).collect();
+            let is_unmatched = |v: f64| !next_values.contains(&v);
+            let share = share_of(&is_unmatched);
+            let unmatched_levels =
+                (0..levels.len()).filter(|&k| values.contains(&(k as f64)) && is_unmatched(k as f64));
+            let unmatched_values: Vec<String> =
+                unmatched_levels.map(|k| format!("'{}'", levels[k])).collect();
             if share == 1.0 {
                 let description = format!(
                     "it is {} in study {}, which does not occur in study {}",
-                    places.join(" or "),
+                    unmatched_values.join(" or "),
                     study + 1,
                     study + 2
                 );
-                return apart(description, true);
+                return no_common_support(description, true);
             }
-            (share, places)
+            (share, unmatched_values)
         }
         ColumnKind::Numeric => {
-            let ((from, to), (low, high)) = (min_max(values), min_max(next));
+            let ((from, to), (low, high)) = (min_max(values), min_max(next_values));
             let [below, above] = [share_of(&|v| v < low), share_of(&|v| v > high)];
             if to < low || from > high {
                 let [from, to, low, high] = [from, to, low, high].map(format_short);
@@ -405,7 +411,7 @@ fn mediator_overlap(
                     study + 1,
                     study + 2
                 );
-                return apart(description, false);
+                return no_common_support(description, false);
             }
             let sides = [
                 (format!("below {}", format_short(low)), below),
@@ -415,13 +421,13 @@ fn mediator_overlap(
             (below + above, large_sides.map(|(side, _)| side).collect())
         }
     };
-    let doubt = (share > NEGLIGIBLE_SHARE).then(|| Caveat::Unmatched {
+    let caveat = (share > NEGLIGIBLE_SHARE).then(|| Caveat::Unmatched {
         name: column.name.clone(),
         study,
-        places,
+        places: unmatched_values,
         share,
     });
-    Ok((share, doubt))
+    Ok((share, caveat))
 }
 
 /// Formats a number with four significant digits.

@@ -35,8 +35,8 @@ pub(super) struct PopulationWeights {
 }
 
 impl PopulationWeights {
-    /// Returns the population of a study.
-    pub fn of_study(covariates: &Table) -> Self {
+    /// Returns a population whose members have equal weights, such as that of a study.
+    pub fn uniform(covariates: &Table) -> Self {
         let count = covariates.rows();
         Self {
             covariates: covariates.clone(),
@@ -49,14 +49,14 @@ impl PopulationWeights {
     /// are regressed on the conditions with all rows or with landmarks.
     pub fn new(
         target: &TargetPopulation,
-        (treatments, others): (&Table, &Table),
+        (treatments, covariates): (&Table, &Table),
         gram_of: Gram<'_>,
         landmarks: Option<usize>,
         control: RunControl<'_>,
     ) -> Result<Self> {
         match target {
             TargetPopulation::Population(members, weights) => {
-                let covariates = members.align_to(others.columns())?;
+                let covariates = members.align_to(covariates.columns())?;
                 sized("the list of weights", "numbers", covariates.rows(), weights.len(), "one per member")?;
                 let sum: f64 = weights.iter().sum();
                 if sum.is_nan() || (sum - 1.0).abs() > 1e-6 || weights.iter().any(|w| *w < 0.0) {
@@ -67,22 +67,32 @@ impl PopulationWeights {
             }
             TargetPopulation::Treated(condition) => {
                 let treatment = single_row(condition.align_to(treatments.columns())?)?;
-                Self::conditional_on(treatments, &treatment, others.clone(), (gram_of, landmarks), control)
+                Self::conditional_on(
+                    treatments,
+                    &treatment,
+                    covariates.clone(),
+                    (gram_of, landmarks),
+                    control,
+                )
             }
             TargetPopulation::ConditionalOn(condition) => {
-                let places = condition.columns().iter().map(|column| others.index_of(&column.name));
-                let places = places.collect::<Result<Vec<_>>>()?;
-                let rows = others.select_columns(&places);
+                let column_indices =
+                    condition.columns().iter().map(|column| covariates.index_of(&column.name));
+                let column_indices = column_indices.collect::<Result<Vec<_>>>()?;
+                let rows = covariates.select_columns(&column_indices);
                 let covariate_values = single_row(condition.align_to(rows.columns())?)?;
                 // Units of the study, with the given values instead of their own.
                 let mut columns: Vec<Vec<f64>> =
-                    (0..others.width()).map(|j| others.column(j).to_vec()).collect();
-                places.iter().enumerate().for_each(|(k, j)| columns[*j].fill(covariate_values.get(0, k)));
+                    (0..covariates.width()).map(|j| covariates.column(j).to_vec()).collect();
+                column_indices
+                    .iter()
+                    .enumerate()
+                    .for_each(|(k, j)| columns[*j].fill(covariate_values.get(0, k)));
                 let members =
-                    Table::from_column_major(others.columns().to_vec(), rows.rows(), columns.concat())?;
-                if places.len() == members.width() {
+                    Table::from_column_major(covariates.columns().to_vec(), rows.rows(), columns.concat())?;
+                if column_indices.len() == members.width() {
                     // All units are equal.
-                    return Ok(Self { unexplained_share: Some(0.0), ..Self::of_study(&members) });
+                    return Ok(Self { unexplained_share: Some(0.0), ..Self::uniform(&members) });
                 }
                 Self::conditional_on(&rows, &covariate_values, members, (gram_of, landmarks), control)
             }
@@ -94,13 +104,13 @@ impl PopulationWeights {
         rows: &Table,
         condition: &Table,
         covariates: Table,
-        (of, landmarks): (Gram<'_>, Option<usize>),
+        (gram_of, landmarks): (Gram<'_>, Option<usize>),
         control: RunControl<'_>,
     ) -> Result<Self> {
         let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, rows.rows());
         let (kernel, ridge) = embedding_parameters(
             &rows.select_rows(&tuning_rows),
-            &of(&covariates.select_rows(&tuning_rows)),
+            &gram_of(&covariates.select_rows(&tuning_rows)),
             control,
         )?;
         let points = landmarks.map(|count| inducing_points(rows, count, 0)).transpose()?;
@@ -109,8 +119,8 @@ impl PopulationWeights {
         let with_points = kernel.cross_gram(points.as_ref().unwrap_or(rows), condition);
         let (weights, explained) = solver.weights_and_explained(with_points);
         let prior = kernel.diagonal(condition)[0];
-        let open = (1.0 - explained[(0, 0)] / prior).clamp(0.0, 1.0);
-        Ok(Self { covariates, weights: weights.row(0).to_vec(), unexplained_share: Some(open) })
+        let unexplained_share = (1.0 - explained[(0, 0)] / prior).clamp(0.0, 1.0);
+        Ok(Self { covariates, weights: weights.row(0).to_vec(), unexplained_share: Some(unexplained_share) })
     }
 }
 

@@ -69,29 +69,29 @@ impl StudySequence<'_> {
         // Rule 3 of do-calculus: if the bridge carries the effect, all treatments affect it, so that arrows
         // into them remain. Without an effect there are no treatments here.
         for (k, bridge) in bridges.iter().enumerate() {
-            let before = if k == 0 { self.treatments } else { &bridges[k - 1] };
-            self.screens_off(k, before, &outcome, bridge)?;
+            let previous_bridge = if k == 0 { self.treatments } else { &bridges[k - 1] };
+            self.screens_off(k, previous_bridge, &outcome, bridge)?;
         }
         self.is_transportable(&bridges)?;
         Ok(bridges)
     }
 
-    /// Checks that `outcome` depends on `on` only through a bridge.
-    fn screens_off(&self, k: usize, on: &Nodes, outcome: &Nodes, bridge: &Nodes) -> Result<()> {
-        let Some(open_path) = self.graph.path(on, outcome, bridge) else { return Ok(()) };
-        let excluded = &(&(bridge | on) | outcome) | self.treatments;
+    /// Checks that `outcome` depends on `sources` only through a bridge.
+    fn screens_off(&self, k: usize, sources: &Nodes, outcome: &Nodes, bridge: &Nodes) -> Result<()> {
+        let Some(open_path) = self.graph.path(sources, outcome, bridge) else { return Ok(()) };
+        let excluded = &(&(bridge | sources) | outcome) | self.treatments;
         let causes = &self.graph.causes(outcome) - &excluded;
-        let serves = |further: &Nodes| {
-            let with = &(&self.shared(k) & &self.graph.causes(outcome)) | further;
-            self.graph.separated(on, outcome, &with)
+        let suffices = |further: &Nodes| {
+            let conditioning = &(&self.shared(k) & &self.graph.causes(outcome)) | further;
+            self.graph.separated(sources, outcome, &conditioning)
         };
         Err(Error::causal(IdentificationError::Unmediated {
             study: k,
             outcome: self.graph.name(self.outcome).into(),
-            on: self.graph.named(on.difference(bridge)),
+            on: self.graph.named(sources.difference(bridge)),
             conditions: self.graph.named(bridge),
             open_path,
-            would_help: helpful_variables(self.graph, &causes, serves),
+            would_help: helpful_variables(self.graph, &causes, suffices),
         }))
     }
 
@@ -137,17 +137,17 @@ impl StudySequence<'_> {
 /// Returns the smallest subset of candidates given which the others are independent of `goal` (its Markov
 /// boundary); candidates in the goal stay.
 fn markov_boundary_subset(graph: &Graph, goal: &Nodes, candidates: &Nodes) -> Nodes {
-    pruned(candidates.clone(), candidates - goal, |v, less| graph.separated(goal, &[v].into(), less))
+    pruned(candidates.clone(), candidates - goal, |v, smaller| graph.separated(goal, &[v].into(), smaller))
 }
 
-/// Returns further variables that would make `serves` true: each variable that does so alone, otherwise one
+/// Returns further variables that would make `suffices` true: each variable that does so alone, otherwise one
 /// list of variables that do so together. The list contains hidden causes if named variables are not enough.
 pub(crate) fn helpful_variables(
     graph: &Graph,
     candidates: &Nodes,
-    serves: impl Fn(&Nodes) -> bool,
+    suffices: impl Fn(&Nodes) -> bool,
 ) -> Vec<Vec<String>> {
-    let words = |v: usize| {
+    let label = |v: usize| {
         if graph.is_hidden(v) {
             format!("the hidden common cause {}", graph.name(v))
         } else {
@@ -156,19 +156,19 @@ pub(crate) fn helpful_variables(
     };
     for hidden in [false, true] {
         let matching = candidates.iter().copied().filter(|&v| graph.is_hidden(v) == hidden);
-        let serving = matching.filter(|&v| serves(&[v].into()));
-        let single: Vec<Vec<String>> = serving.map(|v| vec![words(v)]).collect();
+        let sufficient = matching.filter(|&v| suffices(&[v].into()));
+        let single: Vec<Vec<String>> = sufficient.map(|v| vec![label(v)]).collect();
         if !single.is_empty() {
             return single;
         }
     }
     let named: Nodes = candidates.iter().copied().filter(|&v| !graph.is_hidden(v)).collect();
     for start in [&named, candidates] {
-        if !serves(start) {
+        if !suffices(start) {
             continue;
         }
-        let set = pruned(start.clone(), start.iter().copied(), |_, less| serves(less));
-        return vec![set.into_iter().map(words).collect()];
+        let set = pruned(start.clone(), start.iter().copied(), |_, smaller| suffices(smaller));
+        return vec![set.into_iter().map(label).collect()];
     }
     Vec::new()
 }

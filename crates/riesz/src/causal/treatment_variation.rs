@@ -30,35 +30,36 @@ pub(super) fn residual_treatment_variance(treatment: &Table, covariates: &Table)
             );
         }
     }
-    let features: Vec<Vec<f64>> = features.into_iter().filter_map(|feature| standard(&feature)).collect();
+    let features: Vec<Vec<f64>> = features.into_iter().filter_map(|feature| standardised(&feature)).collect();
     let design = Matrix::from_columns(n, &features);
-    let across = design.transpose();
-    let (values, vectors) = symmetric_eigen(&across.matmul(&design))?;
+    let design_transpose = design.transpose();
+    let (values, vectors) = symmetric_eigen(&design_transpose.matmul(&design))?;
     let largest = values.last().copied().unwrap_or(0.0);
     let kept: Vec<usize> = (0..values.len()).filter(|&k| values[k] > ROUNDING * largest).collect();
-    let (mut open, mut total_variance) = (0.0, 0.0);
+    let (mut unexplained, mut total_variance) = (0.0, 0.0);
     for indicator in indicators(treatment, 0, 0) {
         let mean = mean(&indicator);
         let centred: Vec<f64> = indicator.iter().map(|v| v - mean).collect();
-        let with = across.matvec(&centred);
+        let cross_products = design_transpose.matvec(&centred);
         let total: f64 = centred.iter().map(|v| v * v).sum();
         let explained: f64 = kept
             .iter()
             .map(|&k| {
-                let along: f64 = with.iter().enumerate().map(|(j, v)| v * vectors[(j, k)]).sum();
-                along * along / values[k]
+                let projection: f64 =
+                    cross_products.iter().enumerate().map(|(j, v)| v * vectors[(j, k)]).sum();
+                projection * projection / values[k]
             })
             .sum();
-        open += (total - explained).max(0.0);
+        unexplained += (total - explained).max(0.0);
         total_variance += total;
     }
-    Ok(open / total_variance * n as f64 / n.saturating_sub(kept.len() + 1).max(1) as f64)
+    Ok(unexplained / total_variance * n as f64 / n.saturating_sub(kept.len() + 1).max(1) as f64)
 }
 
 /// Returns a column as numbers: standardised, or as indicators of its levels except the first `skipped`.
 fn indicators(table: &Table, j: usize, skipped: usize) -> Vec<Vec<f64>> {
     match &table.columns()[j].kind {
-        ColumnKind::Numeric => standard(table.column(j)).into_iter().collect(),
+        ColumnKind::Numeric => standardised(table.column(j)).into_iter().collect(),
         ColumnKind::Categorical { levels } => {
             (skipped..levels.len()).map(|level| table.indicator(j, level)).collect()
         }
@@ -66,7 +67,7 @@ fn indicators(table: &Table, j: usize, skipped: usize) -> Vec<Vec<f64>> {
 }
 
 /// Scales values to mean 0 and variance 1; `None` for a constant.
-fn standard(values: &[f64]) -> Option<Vec<f64>> {
+fn standardised(values: &[f64]) -> Option<Vec<f64>> {
     let (mean, variance) = crate::kernel::mean_variance(values);
     (variance > 0.0).then(|| values.iter().map(|v| (v - mean) / variance.sqrt()).collect())
 }

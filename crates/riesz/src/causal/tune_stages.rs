@@ -42,12 +42,13 @@ impl CausalFusion {
         table.check()?;
         let landmarks = table.landmarks(self.landmarks)?;
         let n = table.rows.rows();
-        let places = landmarks.iter().map(|stage_landmarks| stage_landmarks.as_ref().map_or(n, Table::rows));
-        let numbers = places.map(|count| 4 * n * count).sum::<usize>();
+        let point_counts =
+            landmarks.iter().map(|stage_landmarks| stage_landmarks.as_ref().map_or(n, Table::rows));
+        let numbers = point_counts.map(|count| 4 * n * count).sum::<usize>();
         crate::memory::check_allocation("draws", self.draws.max(1), numbers)?;
         let last_stage = table.stages.len() - 1;
         let points = table.select(&table.stages[last_stage].columns())?;
-        let (outcome_parameters, mut effective) = self.of_outcome(&points, &table.outcome)?;
+        let (outcome_parameters, mut effective) = self.tune_outcome(&points, &table.outcome)?;
         // For each draw the stages from the current one to the last.
         let mut chains: Vec<Vec<FittedStage>> = outcome_parameters
             .iter()
@@ -59,7 +60,7 @@ impl CausalFusion {
         for t in (0..last_stage).rev() {
             // The first draw of the following stages is the target of the tuning. Draws of this stage and of
             // the following stages are independent, so they are combined in order.
-            let (chosen, effective_draws) = self.of_stage(table, t, &chains[0])?;
+            let (chosen, effective_draws) = self.tune_stage(table, t, &chains[0])?;
             effective = effective.min(effective_draws);
             for (chain, stage_parameters) in chains.iter_mut().zip(chosen.iter().cycle()) {
                 self.control().check_cancelled()?;
@@ -77,33 +78,34 @@ impl CausalFusion {
     }
 
     /// Returns kernels and ridges of stage t, either the best ones or draws, and the effective number of
-    /// draws. `after` are the following stages.
-    fn of_stage(
+    /// draws. `later_stages` are the following stages.
+    fn tune_stage(
         &self,
         table: &SingleTable,
         t: usize,
-        after: &[FittedStage],
+        later_stages: &[FittedStage],
     ) -> Result<(Vec<(Kernel, f64)>, f64)> {
         let stage = &table.stages[t];
         let (n, treatments) = (table.rows.rows(), table.treatments()?);
         let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, n);
-        let later = table.stages[t + 1..].iter().any(|stage| !stage.treatments.is_empty());
-        let choices = evenly_spaced(if later { LATER_TREATMENTS } else { 1 }, n);
+        let has_later_treatments = table.stages[t + 1..].iter().any(|stage| !stage.treatments.is_empty());
+        let treatment_rows = evenly_spaced(if has_later_treatments { LATER_TREATMENTS } else { 1 }, n);
         // The following stages form a chain that begins with this stage's history.
-        let chain = Iterated { treatments: treatments.clone(), stages: after.to_vec(), adjustment: false };
+        let chain =
+            Iterated { treatments: treatments.clone(), stages: later_stages.to_vec(), adjustment: false };
         let mut columns: Vec<Vec<f64>> = Vec::new();
-        for row in &choices {
+        for row in &treatment_rows {
             let h = chain.mean_and_root(0, &tuning_rows, &treatments.select_rows(&[*row]));
             // In units of the root mean square, so that all choices have the same weight.
-            let square = h.data().iter().map(|v| v * v).sum::<f64>() / h.rows() as f64;
-            let scale = (square * choices.len() as f64).sqrt().max(f64::MIN_POSITIVE);
+            let mean_square = h.data().iter().map(|v| v * v).sum::<f64>() / h.rows() as f64;
+            let scale = (mean_square * treatment_rows.len() as f64).sqrt().max(f64::MIN_POSITIVE);
             columns.extend((0..h.cols()).map(|j| h.column(j).iter().map(|v| v / scale).collect()));
         }
         let h = Matrix::from_columns(tuning_rows.len(), &columns);
         let rows = table.select(&stage.columns())?.select_rows(&tuning_rows);
         let blocks = [ColumnBlock { kernel: default_kernel(&rows), rows }];
         let seed = hash([self.seed, 1 + t as u64]);
-        let (draws, effective) = self.of_blocks(&blocks, &h, 1.0, seed)?;
+        let (draws, effective) = self.tune_blocks(&blocks, &h, 1.0, seed)?;
         let parameters_of = |theta: &Vec<f64>| {
             let (blocks, ridge) = product_kernel::with_parameters(&blocks, theta);
             (blocks[0].kernel.clone(), ridge)
@@ -116,16 +118,17 @@ impl CausalFusion {
     fn positivity(&self, table: &SingleTable) -> Result<Vec<Positivity>> {
         let mut positivity = Vec::new();
         for stage in table.stages.iter().filter(|stage| !stage.treatments.is_empty()) {
-            let before = [&stage.history[..], &stage.averaged].concat();
-            if before.is_empty() {
+            let covariate_names = [&stage.history[..], &stage.averaged].concat();
+            if covariate_names.is_empty() {
                 continue;
             }
-            let place = |name: &String| table.treatments.iter().position(|treatment| treatment == name);
-            let covariates = table.select(&before)?;
+            let treatment_index =
+                |name: &String| table.treatments.iter().position(|treatment| treatment == name);
+            let covariates = table.select(&covariate_names)?;
             let treatments = table.select(&stage.treatments)?;
             positivity.push(Positivity {
                 models: treatment_models(&treatments, &covariates, self.control())?,
-                columns: stage.treatments.iter().filter_map(place).collect(),
+                columns: stage.treatments.iter().filter_map(treatment_index).collect(),
                 rows: (!stage.history.is_empty()).then_some(covariates),
                 mediators: None,
             });

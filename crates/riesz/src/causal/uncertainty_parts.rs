@@ -26,11 +26,11 @@ pub(super) type CovarianceParts = Vec<(UncertaintyCause, Matrix)>;
 
 /// Adds a part, times its weight, to the part with the same cause.
 pub(super) fn add_part(parts: &mut CovarianceParts, cause: UncertaintyCause, weight: f64, part: &Matrix) {
-    let place = parts.iter().position(|(other_cause, _)| *other_cause == cause).unwrap_or_else(|| {
+    let index = parts.iter().position(|(other_cause, _)| *other_cause == cause).unwrap_or_else(|| {
         parts.push((cause, Matrix::zeros(part.rows(), part.cols())));
         parts.len() - 1
     });
-    parts[place].1.add_times(weight, part);
+    parts[index].1.add_times(weight, part);
 }
 
 /// Returns the sum of all parts, for `count` functionals.
@@ -46,19 +46,19 @@ pub(super) fn total_variance(parts: &CovarianceParts, i: usize) -> f64 {
 }
 
 /// Share of the trace of a covariance that a low-rank factor may omit.
-const OMITTED: f64 = 1e-3;
+const MAX_OMITTED_SHARE: f64 = 1e-3;
 
 /// Returns uncertain values as a matrix with a row for each. The first column is the mean. The outer product
 /// of the other columns is the covariance, up to a thousandth of its trace.
 pub(super) fn mean_and_root(means: impl IntoIterator<Item = f64>, covariance: &Matrix) -> Matrix {
-    let root = low_rank_factor(covariance, OMITTED);
+    let root = low_rank_factor(covariance, MAX_OMITTED_SHARE);
     let means = Matrix::column_vector(means.into_iter().collect());
     Matrix::side_by_side(covariance.rows(), [&means, &root].into_iter())
 }
 
-/// Returns the share of a prior variance `total` that data explain if they leave the variance `open`.
-pub(super) fn explained_share(open: f64, total: f64) -> f64 {
-    if total > 0.0 { (1.0 - open / total).clamp(0.0, 1.0) } else { 0.0 }
+/// Returns the share of a prior variance `total` that data explain if they leave the variance `residual`.
+pub(super) fn explained_share(residual: f64, total: f64) -> f64 {
+    if total > 0.0 { (1.0 - residual / total).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// Support of a query by the studies.
@@ -88,12 +88,16 @@ const SUPPORTED: f64 = 0.5;
 impl DataSupport {
     /// Returns the support of a query from the weights of the first study's rows and the shares of variance
     /// that the first study and the later ones explain, for a population that is known.
-    pub(super) fn of_weights(weights: &[f64], by_first: f64, by_rest: f64) -> Self {
-        let (sum, size): (f64, f64) = (weights.iter().sum(), weights.iter().map(|e| e.abs()).sum());
+    pub(super) fn from_weights(weights: &[f64], explained_by_first: f64, explained_by_later: f64) -> Self {
+        let (sum, absolute_sum): (f64, f64) = (weights.iter().sum(), weights.iter().map(|e| e.abs()).sum());
         Self {
-            variance_explained_by_first: by_first,
-            resolved_by_rest: by_rest,
-            effective_rows: if size > 0.0 { size * size / dot(weights, weights) } else { 0.0 },
+            variance_explained_by_first: explained_by_first,
+            resolved_by_rest: explained_by_later,
+            effective_rows: if absolute_sum > 0.0 {
+                absolute_sum * absolute_sum / dot(weights, weights)
+            } else {
+                0.0
+            },
             weight_sum: sum,
             population_explained: 1.0,
             overlap: 1.0,

@@ -40,9 +40,9 @@ fn columns(
     (excluded, why): (&Nodes, &str),
 ) -> Result<Nodes> {
     let graph = effect.graph;
-    let places = graph.node_indices(set)?;
-    places.iter().try_for_each(|&v| check_measured(graph, query, 0, v, role))?;
-    for &v in &places {
+    let nodes = graph.node_indices(set)?;
+    nodes.iter().try_for_each(|&v| check_measured(graph, query, 0, v, role))?;
+    for &v in &nodes {
         if effect.treatments.contains(&v) {
             return Err(invalid_set_error(graph.name(v), role, "it is a treatment"));
         }
@@ -50,7 +50,7 @@ fn columns(
             return Err(invalid_set_error(graph.name(v), role, why));
         }
     }
-    Ok(places)
+    Ok(nodes)
 }
 
 /// Returns the error for a set that does not identify the effect, with sets that do.
@@ -82,14 +82,14 @@ pub(super) fn check_adjustment_set(
     let why = "it is an effect of the treatment, so that adjusting for it would change that effect";
     let affected = graph.effects(effect.treatments);
     let adjustment = columns(effect, query, (set, ADJUSTED), (&affected, why))?;
-    let (behind, with) = (effect.backdoor_graph(), &adjustment | effect.passive);
-    match behind.path(effect.treatments, effect.outcomes, &with) {
+    let (backdoor_graph, conditioning) = (effect.backdoor_graph(), &adjustment | effect.passive);
+    match backdoor_graph.path(effect.treatments, effect.outcomes, &conditioning) {
         None => Ok(EffectStrategy::BackDoor {
-            adjust: graph.named(&with),
+            adjust: graph.named(&conditioning),
             alternatives: Vec::new(),
             listed: false,
         }),
-        Some(path) => Err(unfit_set(effect, &with, "adjusting for", path, effect.back_door())),
+        Some(path) => Err(unfit_set(effect, &conditioning, "adjusting for", path, effect.back_door())),
     }
 }
 
@@ -116,17 +116,20 @@ pub(super) fn check_front_door(
 
 /// Returns a path that prevents a set from being a front door: one that avoids it, or one that confounds it.
 fn front_door_violation(effect: &EffectGraph<'_>, set: &Nodes) -> String {
-    let (graph, none) = (effect.graph, Nodes::new());
+    let (graph, no_nodes) = (effect.graph, Nodes::new());
     let conditioned = effect.treatments | effect.passive;
     // Without arrows into treatments, and among causes of the outcomes, a path that is open from a treatment
     // given nothing is a directed path.
-    let past = graph.without_edges(effect.treatments, set);
-    let past =
-        past.without_edges(&(&(0..graph.nodes()).collect::<Nodes>() - &past.causes(effect.outcomes)), &none);
-    past.path(effect.treatments, effect.outcomes, &none)
+    let intervened = graph.without_edges(effect.treatments, set);
+    let intervened = intervened.without_edges(
+        &(&(0..graph.nodes()).collect::<Nodes>() - &intervened.causes(effect.outcomes)),
+        &no_nodes,
+    );
+    intervened
+        .path(effect.treatments, effect.outcomes, &no_nodes)
         .filter(|_| !effect.intercepts_all_paths(set))
         .or_else(|| effect.backdoor_graph().path(effect.treatments, set, effect.passive))
-        .or_else(|| graph.without_edges(&none, set).path(set, effect.outcomes, &conditioned))
+        .or_else(|| graph.without_edges(&no_nodes, set).path(set, effect.outcomes, &conditioned))
         .unwrap_or_default()
 }
 
@@ -155,8 +158,8 @@ pub(super) fn assume_without_graph(query: &CausalQuery) -> Result<Identification
         }
         Strategy::FrontDoor(set) => {
             let (mediators, conditioning, alternatives) = (set.clone(), Vec::new(), Vec::new());
-            let door = EffectStrategy::FrontDoor { mediators, conditioning, alternatives, listed: false };
-            (&set[..], FRONT, door)
+            let strategy = EffectStrategy::FrontDoor { mediators, conditioning, alternatives, listed: false };
+            (&set[..], FRONT, strategy)
         }
     };
     let last_study = query.studies.len() - 1;

@@ -52,9 +52,9 @@ impl Effect {
             let model_reduction = match model {
                 Model::Link(link) => {
                     link.check_unshared(SETTING)?;
-                    let rows_of = treatments.align_to(link.points.columns())?;
+                    let queried_rows = treatments.align_to(link.points.columns())?;
                     let constants = (0..sums.rows()).map(|s| sums.row(s).iter().sum()).collect();
-                    let queried = WeightedSums { rows: rows_of, weights: sums.clone(), constants };
+                    let queried = WeightedSums { rows: queried_rows, weights: sums.clone(), constants };
                     link.variance_reduction_per_row(Some(self), queried, study, rows)?
                 }
                 Model::Iterated(iterated) if study == 0 => iterated.variance_reduction_per_row(
@@ -85,8 +85,8 @@ fn variance_reduction(
     prior_variances: &[f64],
     (noise, scale): (f64, f64),
 ) -> Matrix {
-    let (crossed, variances) = solver.posterior_of_rows(phi, with_points, with_query, prior_variances);
-    let mut out = crossed.transpose();
+    let (covariances, variances) = solver.posterior_of_rows(phi, with_points, with_query, prior_variances);
+    let mut out = covariances.transpose();
     for s in 0..out.rows() {
         let row = out.row_mut(s).iter_mut().zip(&variances);
         row.for_each(|(v, variance)| *v = scale * *v * *v / (variance + noise));
@@ -108,8 +108,8 @@ impl StudyLink {
         let columns = self.kernel.cross_gram(&self.points, &sums.rows).matmul(&weights_by_query);
         let phi = self.query_embedding.row_cross_covariance(&columns);
         if study > self.study {
-            let (rows_of, weights) = (self.mediators.clone(), self.solver.weights(&phi));
-            let next = WeightedSums { rows: rows_of, weights, constants: sums.constants };
+            let (mediators, weights) = (self.mediators.clone(), self.solver.weights(&phi));
+            let next = WeightedSums { rows: mediators, weights, constants: sums.constants };
             return match &self.outcome {
                 ChainedOutcome::Link(link) => link.variance_reduction_per_row(None, next, study, rows),
                 ChainedOutcome::Process(process) => process.variance_reduction_per_row(&next, study, rows),
@@ -122,10 +122,10 @@ impl StudyLink {
         match (&self.covariate_block, effect.map(Effect::population)) {
             (Some(block), Some(Some(PopulationWeights { covariates, weights, .. }))) => {
                 let z = rows.align_to(block.rows.columns())?;
-                let of_people = block.kernel.cross_gram(&z, covariates).matvec(weights);
+                let population_embedding = block.kernel.cross_gram(&z, covariates).matvec(weights);
                 with_points.multiply(&block.kernel.cross_gram(&block.rows, &z));
                 multiply_entries(&mut row_kernel, &block.kernel.diagonal(&z));
-                with_query.scale_rows(of_people);
+                with_query.scale_rows(population_embedding);
             }
             (None, _) if self.query_embedding.low_rank_part.is_none() => {}
             _ => {
@@ -159,11 +159,11 @@ impl OutcomeGp {
         mut with_query: Matrix,
         y: &Table,
     ) -> Matrix {
-        let OutcomeGpParameters { kernel, noise, intercept_variance: level } = &self.parameters;
-        with_query.add_outer(std::iter::repeat(*level), constants);
+        let OutcomeGpParameters { kernel, noise, intercept_variance } = &self.parameters;
+        with_query.add_outer(std::iter::repeat(*intercept_variance), constants);
         let phi = self.with_points(columns, constants);
-        let of_rows = self.with_points(&kernel.cross_gram(&self.points, y), &vec![1.0; y.rows()]);
-        let prior_variances: Vec<f64> = kernel.diagonal(y).iter().map(|v| v + level).collect();
-        variance_reduction(&self.solver, (&phi, &of_rows, with_query), &prior_variances, (*noise, 1.0))
+        let row_columns = self.with_points(&kernel.cross_gram(&self.points, y), &vec![1.0; y.rows()]);
+        let prior_variances: Vec<f64> = kernel.diagonal(y).iter().map(|v| v + intercept_variance).collect();
+        variance_reduction(&self.solver, (&phi, &row_columns, with_query), &prior_variances, (*noise, 1.0))
     }
 }

@@ -11,7 +11,7 @@ use riesz::{Kernel, Matrix, Table};
 use crate::common::{Stream, with_threads};
 
 /// A stop flag that is never set.
-static STAY: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+static NEVER_STOP: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 /// The kernel `1 + u v`, with features 1 and u.
 fn kernel() -> Kernel {
@@ -68,11 +68,11 @@ fn root(c: &Matrix) -> Matrix {
     for i in 0..n {
         for j in 0..=i {
             let explained: f64 = (0..j).map(|k| l[(i, k)] * l[(j, k)]).sum();
-            let left = c[(i, j)] - explained;
+            let residual = c[(i, j)] - explained;
             l[(i, j)] = if i == j {
-                left.max(0.0).sqrt()
+                residual.max(0.0).sqrt()
             } else if l[(j, j)] > 0.0 {
-                left / l[(j, j)]
+                residual / l[(j, j)]
             } else {
                 0.0
             };
@@ -88,7 +88,7 @@ fn draw(mean: &[f64], root: &Matrix, stream: &mut Stream) -> Vec<f64> {
 
 /// The distribution of mediators in a study as a matrix `A` (query features × mediator features). The study
 /// observes `Aᵀφ_i + noise`; both have covariance C over the mediator features.
-struct Led {
+struct MediatorDistribution {
     /// Posterior mean per mediator feature, in coordinates in which C is the identity.
     means: Vec<Vec<f64>>,
     root: Matrix,
@@ -96,7 +96,7 @@ struct Led {
     unit: Matrix,
 }
 
-impl Led {
+impl MediatorDistribution {
     fn new(rows: &[Vec<f64>], mediators: &[Vec<f64>], measure: &[Vec<f64>], ridge: f64) -> Self {
         let p = mediators[0].len();
         let second_moment = mean_of(measure.iter().map(|u| outer(u, u)));
@@ -109,7 +109,7 @@ impl Led {
     }
 
     /// Returns the products `φᵀ A` for all query features φ, with one draw of A.
-    fn drawn(&self, queries: &[Vec<f64>], stream: &mut Stream) -> Vec<Vec<f64>> {
+    fn draw_mediator_features(&self, queries: &[Vec<f64>], stream: &mut Stream) -> Vec<Vec<f64>> {
         let columns: Vec<Vec<f64>> = self.means.iter().map(|m| draw(m, &self.root, stream)).collect();
         let product = |phi: &Vec<f64>| {
             let v: Vec<f64> = columns.iter().map(|c| phi.iter().zip(c).map(|(a, b)| a * b).sum()).collect();
@@ -119,13 +119,13 @@ impl Led {
     }
 }
 
-struct Sums {
+struct SampleMoments {
     count: f64,
     mean: Vec<f64>,
     square: Matrix,
 }
 
-fn moments(draws: usize, q: usize, mut sample: impl FnMut() -> Vec<f64>) -> Sums {
+fn moments(draws: usize, q: usize, mut sample: impl FnMut() -> Vec<f64>) -> SampleMoments {
     let (mut mean, mut square) = (vec![0.0; q], Matrix::zeros(q, q));
     for _ in 0..draws {
         let g = sample();
@@ -138,7 +138,7 @@ fn moments(draws: usize, q: usize, mut sample: impl FnMut() -> Vec<f64>) -> Sums
     mean.iter_mut().for_each(|m| *m /= count);
     square.data_mut().iter_mut().for_each(|s| *s /= count);
     (0..q).for_each(|i| (0..q).for_each(|j| square[(i, j)] -= mean[i] * mean[j]));
-    Sums { count, mean, square }
+    SampleMoments { count, mean, square }
 }
 
 /// Numbers of three studies, with some dependence.
@@ -190,7 +190,7 @@ fn last_study(v: &[f64], t: &[f64]) -> (Vec<f64>, Matrix) {
     (b, root)
 }
 
-fn agree(studies: &Studies, parameters: &Parameters, sums: &Sums) {
+fn assert_agrees_with_draws(studies: &Studies, parameters: &Parameters, sums: &SampleMoments) {
     let estimate = studies.effect(parameters).unwrap().evaluate(&column(&QUERIES)).unwrap();
     for i in 0..QUERIES.len() {
         let se = (sums.square[(i, i)] / sums.count).sqrt();
@@ -231,13 +231,13 @@ fn two_study_effects_match_monte_carlo_draws() {
             true => QUERIES.iter().map(|x| outer(&features(*x), &mean_z)).collect(),
             false => psi(&QUERIES),
         };
-        let led = Led::new(&rows, &psi(&y), &measure, RIDGE);
+        let mediators_given_rows = MediatorDistribution::new(&rows, &psi(&y), &measure, RIDGE);
         let (b, root) = last_study(&y2, &v2);
         let mut stream = Stream(17);
         let sums = moments(200_000, QUERIES.len(), || {
             let theta = draw(&b, &root, &mut stream);
-            let to = led.drawn(&queries, &mut stream);
-            to.iter().map(|psi| theta[0] + psi[0] * theta[1] + psi[1] * theta[2]).collect()
+            let mediator_features = mediators_given_rows.draw_mediator_features(&queries, &mut stream);
+            mediator_features.iter().map(|psi| theta[0] + psi[0] * theta[1] + psi[1] * theta[2]).collect()
         });
         let route =
             if back_door { IdentificationRoute::BackDoor(column(&z)) } else { IdentificationRoute::Direct };
@@ -252,7 +252,7 @@ fn two_study_effects_match_monte_carlo_draws() {
             adjustment: false,
             landmarks: None,
         };
-        agree(&studies, &parameters, &sums);
+        assert_agrees_with_draws(&studies, &parameters, &sums);
     }
 }
 
@@ -260,36 +260,39 @@ fn two_study_effects_match_monte_carlo_draws() {
 fn three_study_effects_match_monte_carlo_draws() {
     let Data { x, y, y2, v2, v3, t, .. } = data();
     let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
-    let first = Led::new(&psi(&x), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
-    let second = Led::new(&psi(&y2), &psi(&v2), &psi(&[&v2[..], &v3].concat()), RIDGE);
+    let first = MediatorDistribution::new(&psi(&x), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
+    let second = MediatorDistribution::new(&psi(&y2), &psi(&v2), &psi(&[&v2[..], &v3].concat()), RIDGE);
     let (b, root) = last_study(&v3, &t);
     let mut stream = Stream(23);
     let sums = moments(400_000, QUERIES.len(), || {
         let theta = draw(&b, &root, &mut stream);
         // A draw from the second study, for both features.
-        let lines = second.drawn(&[vec![1.0, 0.0], vec![0.0, 1.0]], &mut stream);
-        let to = first.drawn(&psi(&QUERIES), &mut stream);
+        let feature_rows = second.draw_mediator_features(&[vec![1.0, 0.0], vec![0.0, 1.0]], &mut stream);
+        let mediator_features = first.draw_mediator_features(&psi(&QUERIES), &mut stream);
         let prediction = |psi: &Vec<f64>| {
-            let then = [0, 1].map(|k| psi[0] * lines[0][k] + psi[1] * lines[1][k]);
-            theta[0] + then[0] * theta[1] + then[1] * theta[2]
+            let next_features = [0, 1].map(|k| psi[0] * feature_rows[0][k] + psi[1] * feature_rows[1][k]);
+            theta[0] + next_features[0] * theta[1] + next_features[1] * theta[2]
         };
-        to.iter().map(prediction).collect()
+        mediator_features.iter().map(prediction).collect()
     });
-    let leads = |from: &[f64], to: &[f64]| Study {
+    let direct_study = |from: &[f64], to: &[f64]| Study {
         treatments: column(from),
         route: IdentificationRoute::Direct,
         mediators: column(to),
         shared: None,
     };
-    let studies =
-        Studies { studies: vec![leads(&x, &y), leads(&y2, &v2)], points: column(&v3), outcome: t.clone() };
+    let studies = Studies {
+        studies: vec![direct_study(&x, &y), direct_study(&y2, &v2)],
+        points: column(&v3),
+        outcome: t.clone(),
+    };
     let parameters = Parameters {
         studies: vec![study(false), study(false)],
         outcome: outcome(),
         adjustment: false,
         landmarks: None,
     };
-    agree(&studies, &parameters, &sums);
+    assert_agrees_with_draws(&studies, &parameters, &sums);
     let estimate = studies.effect(&parameters).unwrap().evaluate(&column(&QUERIES)).unwrap();
     for cause in [
         UncertaintyCause::Study(0),
@@ -306,32 +309,33 @@ fn three_study_effects_match_monte_carlo_draws() {
 fn front_door_averages_over_observed_treatments() {
     let Data { x, z: m, y, y2, v2, .. } = data();
     let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
-    let (queried, ridge) = (0.7 * kernel(), 0.25);
+    let (mediator_kernel, ridge) = (0.7 * kernel(), 0.25);
     // The weights of each query in the regression of the mediators.
-    let mut gram = queried.gram(&column(&x));
+    let mut gram = mediator_kernel.gram(&column(&x));
     gram.add_diagonal(|_| ridge);
     let weights: Vec<Vec<f64>> = QUERIES
         .iter()
-        .map(|a| lu_solve(&gram, &queried.cross_gram(&column(&x), &column(&[*a])).column(0)))
+        .map(|a| lu_solve(&gram, &mediator_kernel.cross_gram(&column(&x), &column(&[*a])).column(0)))
         .collect();
     let mean_x = mean_of(x.iter().map(|x| features(*x)));
     let queries: Vec<Vec<f64>> = weights
         .iter()
         .map(|query_weights| {
-            let of_m: Vec<f64> = (0..2)
+            let mean_m: Vec<f64> = (0..2)
                 .map(|k| query_weights.iter().zip(&m).map(|(w, m)| w * features(*m)[k]).sum())
                 .collect();
-            outer(&mean_x, &of_m)
+            outer(&mean_x, &mean_m)
         })
         .collect();
     let rows: Vec<Vec<f64>> = x.iter().zip(&m).map(|(x, m)| outer(&features(*x), &features(*m))).collect();
-    let led = Led::new(&rows, &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
+    let mediators_given_rows =
+        MediatorDistribution::new(&rows, &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
     let (b, root) = last_study(&y2, &v2);
     let mut stream = Stream(31);
     let sums = moments(200_000, QUERIES.len(), || {
         let theta = draw(&b, &root, &mut stream);
-        let to = led.drawn(&queries, &mut stream);
-        to.iter().map(|psi| theta[0] + psi[0] * theta[1] + psi[1] * theta[2]).collect()
+        let mediator_features = mediators_given_rows.draw_mediator_features(&queries, &mut stream);
+        mediator_features.iter().map(|psi| theta[0] + psi[0] * theta[1] + psi[1] * theta[2]).collect()
     });
     let studies = Studies {
         studies: vec![Study {
@@ -343,8 +347,8 @@ fn front_door_averages_over_observed_treatments() {
         points: column(&y2),
         outcome: v2,
     };
-    let study_parameters = StudyParameters { intercepting: Some((queried, ridge)), ..study(true) };
-    agree(
+    let study_parameters = StudyParameters { intercepting: Some((mediator_kernel, ridge)), ..study(true) };
+    assert_agrees_with_draws(
         &studies,
         &Parameters {
             studies: vec![study_parameters],
@@ -379,9 +383,9 @@ fn adjustment_uncertainty_matches_the_bayesian_bootstrap() {
     let (b, _) = last_study(&y2, &v2);
     let h: Vec<f64> = y.iter().map(|y| b[1] + b[2] * y).collect();
     let rows: Vec<Vec<f64>> = x.iter().zip(&z).map(|(x, z)| outer(&features(*x), &features(*z))).collect();
-    let (line, _) = regression(&rows, &h, RIDGE);
+    let (coefficients, _) = regression(&rows, &h, RIDGE);
     let fitted = |x: f64, z: f64| -> f64 {
-        outer(&features(x), &features(z)).iter().zip(&line).map(|(a, b)| a * b).sum()
+        outer(&features(x), &features(z)).iter().zip(&coefficients).map(|(a, b)| a * b).sum()
     };
     let mut stream = Stream(3);
     let sums = moments(200_000, QUERIES.len(), || {
@@ -456,12 +460,12 @@ fn draws_have_the_estimated_mean_and_covariance() {
         let (studies, study_parameters) = two_studies(front_door);
         let effect = studies.effect(&parameters(study_parameters, 0.7, true)).unwrap();
         let estimate = effect.evaluate(&column(&QUERIES)).unwrap();
-        let drawn = effect.sample(&column(&QUERIES), 40_000, 1).unwrap();
-        assert_eq!(drawn.data(), effect.sample(&column(&QUERIES), 40_000, 1).unwrap().data());
-        let mut draw = 0;
-        let sums = moments(drawn.cols(), QUERIES.len(), || {
-            draw += 1;
-            drawn.column(draw - 1)
+        let draws = effect.sample(&column(&QUERIES), 40_000, 1).unwrap();
+        assert_eq!(draws.data(), effect.sample(&column(&QUERIES), 40_000, 1).unwrap().data());
+        let mut draw_index = 0;
+        let sums = moments(draws.cols(), QUERIES.len(), || {
+            draw_index += 1;
+            draws.column(draw_index - 1)
         });
         for i in 0..QUERIES.len() {
             let se = (sums.square[(i, i)] / sums.count).sqrt();
@@ -482,35 +486,35 @@ fn study_population_reproduces_the_default_effect() {
     let n = z.rows();
     let effect_on = |members: Table, weights: Vec<f64>| {
         effect
-            .on_population(&TargetPopulation::Population(members, weights), &STAY)
+            .on_population(&TargetPopulation::Population(members, weights), &NEVER_STOP)
             .unwrap()
             .evaluate(&column(&QUERIES))
             .unwrap()
     };
-    let (on_members, plain) =
+    let (on_members, study_effect) =
         (effect_on(z.clone(), vec![1.0 / n as f64; n]), effect.evaluate(&column(&QUERIES)).unwrap());
     for i in 0..QUERIES.len() {
-        assert!((on_members.mean[i] - plain.mean[i]).abs() < 1e-12);
-        assert!((on_members.covariance[(i, i)] - plain.covariance[(i, i)]).abs() < 1e-12);
+        assert!((on_members.mean[i] - study_effect.mean[i]).abs() < 1e-12);
+        assert!((on_members.covariance[(i, i)] - study_effect.covariance[(i, i)]).abs() < 1e-12);
     }
     // Effects are linear in the population's weights. A population of one person equals the population
     // conditional on that person's covariates.
     let (first, other) =
         (effect_on(z.select_rows(&[2]), vec![1.0]), effect_on(z.select_rows(&[5]), vec![1.0]));
     let mixture = effect_on(z.select_rows(&[2, 5]), vec![0.25, 0.75]);
-    let like = effect
-        .on_population(&TargetPopulation::ConditionalOn(z.select_rows(&[2])), &STAY)
+    let conditional = effect
+        .on_population(&TargetPopulation::ConditionalOn(z.select_rows(&[2])), &NEVER_STOP)
         .unwrap()
         .evaluate(&column(&QUERIES))
         .unwrap();
     for i in 0..QUERIES.len() {
         assert!((mixture.mean[i] - 0.25 * first.mean[i] - 0.75 * other.mean[i]).abs() < 1e-12);
-        assert!((like.mean[i] - first.mean[i]).abs() < 1e-12);
-        assert!((like.covariance[(i, i)] - first.covariance[(i, i)]).abs() < 1e-12);
+        assert!((conditional.mean[i] - first.mean[i]).abs() < 1e-12);
+        assert!((conditional.covariance[(i, i)] - first.covariance[(i, i)]).abs() < 1e-12);
     }
     // The treated have the covariates of a regression on treatments, and the effect is linear in its weights.
     let treated = effect
-        .on_population(&TargetPopulation::Treated(column(&[0.6])), &STAY)
+        .on_population(&TargetPopulation::Treated(column(&[0.6])), &NEVER_STOP)
         .unwrap()
         .evaluate(&column(&QUERIES))
         .unwrap();
@@ -526,55 +530,60 @@ fn study_population_reproduces_the_default_effect() {
 fn conditional_population_averages_the_other_covariate() {
     let (x, z) = (column(&data().x), column(&data().z));
     let n = z.rows();
-    let two = Table::from_column_major(
+    let covariates = Table::from_column_major(
         vec![riesz::Column::numeric("a"), riesz::Column::numeric("b")],
         n,
         [x.column(0), z.column(0)].concat(),
     )
     .unwrap();
     let (mut studies, mut study_parameters) = two_studies(false);
-    studies.studies[0].route = IdentificationRoute::BackDoor(two.clone());
+    studies.studies[0].route = IdentificationRoute::BackDoor(covariates.clone());
     study_parameters.covariates = Some(Kernel::gaussian(&[1.1, 0.7]));
-    let effect_of_two = studies.effect(&parameters(study_parameters, 0.7, false)).unwrap();
+    let effect = studies.effect(&parameters(study_parameters, 0.7, false)).unwrap();
     let a = Table::from_column_major(vec![riesz::Column::numeric("a")], 1, vec![0.4]).unwrap();
-    let like = effect_of_two
-        .on_population(&TargetPopulation::ConditionalOn(a), &STAY)
+    let conditional = effect
+        .on_population(&TargetPopulation::ConditionalOn(a), &NEVER_STOP)
         .unwrap()
         .evaluate(&column(&QUERIES))
         .unwrap();
-    let for_person = |j: usize| {
-        let person = Table::from_column_major(two.columns().to_vec(), 1, vec![0.4, z.get(j, 0)]).unwrap();
-        effect_of_two
-            .on_population(&TargetPopulation::Population(person, vec![1.0]), &STAY)
+    let effect_for_unit = |j: usize| {
+        let unit =
+            Table::from_column_major(covariates.columns().to_vec(), 1, vec![0.4, z.get(j, 0)]).unwrap();
+        effect
+            .on_population(&TargetPopulation::Population(unit, vec![1.0]), &NEVER_STOP)
             .unwrap()
             .evaluate(&column(&QUERIES))
             .unwrap()
     };
-    let (low, high) =
-        (0..n).map(|j| for_person(j).mean[1]).fold((f64::MAX, f64::MIN), |(l, h), m| (l.min(m), h.max(m)));
-    assert!(low < like.mean[1] && like.mean[1] < high, "{low} {} {high}", like.mean[1]);
+    let (low, high) = (0..n)
+        .map(|j| effect_for_unit(j).mean[1])
+        .fold((f64::MAX, f64::MIN), |(l, h), m| (l.min(m), h.max(m)));
+    assert!(low < conditional.mean[1] && conditional.mean[1] < high, "{low} {} {high}", conditional.mean[1]);
     assert!(
-        like.causes.iter().any(|(cause, part)| *cause == UncertaintyCause::Adjustment && part[(0, 0)] > 0.0)
+        conditional
+            .causes
+            .iter()
+            .any(|(cause, part)| *cause == UncertaintyCause::Adjustment && part[(0, 0)] > 0.0)
     );
 }
 
 #[test]
-fn unfit_populations_are_refused() {
+fn invalid_populations_are_refused() {
     let (studies, study_parameters) = two_studies(false);
     let effect = studies.effect(&parameters(study_parameters, 0.7, false)).unwrap();
     let z = column(&data().z);
-    let bad = |population: TargetPopulation, words: &str| {
-        let error = effect.on_population(&population, &STAY).unwrap_err().to_string();
-        assert!(error.contains(words), "{error}");
+    let assert_refused = |population: TargetPopulation, message: &str| {
+        let error = effect.on_population(&population, &NEVER_STOP).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
     };
-    bad(TargetPopulation::Population(z.clone(), vec![1.0; z.rows()]), "weights of members");
-    bad(TargetPopulation::Population(z.clone(), vec![1.0]), "list of weights");
-    bad(TargetPopulation::Treated(column(&[0.0, 1.0])), "it is one row");
+    assert_refused(TargetPopulation::Population(z.clone(), vec![1.0; z.rows()]), "weights of members");
+    assert_refused(TargetPopulation::Population(z.clone(), vec![1.0]), "list of weights");
+    assert_refused(TargetPopulation::Treated(column(&[0.0, 1.0])), "it is one row");
     let (studies, study_parameters) = two_studies(true);
     let front_door_effect = studies.effect(&parameters(study_parameters, 0.0, false)).unwrap();
     assert!(
         front_door_effect
-            .on_population(&TargetPopulation::ConditionalOn(z.select_rows(&[2])), &STAY)
+            .on_population(&TargetPopulation::ConditionalOn(z.select_rows(&[2])), &NEVER_STOP)
             .unwrap_err()
             .to_string()
             .contains("back-door")
@@ -584,7 +593,7 @@ fn unfit_populations_are_refused() {
 /// With almost no ridge, an observed treatment gives the outcome at its mediator with the uncertainty of the
 /// last study (IMP). Far from all rows of the first study, the effect is the constant.
 #[test]
-fn limits_are_those_of_one_study() {
+fn effect_has_the_limits_of_a_single_study() {
     let Data { x, y, y2, v2, .. } = data();
     let first = Study {
         treatments: column(&x),
@@ -652,9 +661,9 @@ fn fit_recovers_the_effect_and_depends_only_on_the_seed() {
         let (error, sd) = (estimate.mean[i] - (3.0 - 0.8 * x), estimate.covariance[(i, i)].sqrt());
         assert!(error.abs() < 3.0 * sd && sd < 0.4, "{x}: {error} {sd}");
     }
-    let again =
+    let repeated =
         with_threads(1, || fusion.fit(&studies).unwrap().evaluate(&column(&[-1.0, 0.0, 1.0])).unwrap());
-    assert_eq!((again.mean, again.covariance.data()), (estimate.mean, estimate.covariance.data()));
+    assert_eq!((repeated.mean, repeated.covariance.data()), (estimate.mean, estimate.covariance.data()));
     assert!(
         estimate
             .causes
@@ -664,26 +673,29 @@ fn fit_recovers_the_effect_and_depends_only_on_the_seed() {
 }
 
 #[test]
-fn bad_studies_are_named() {
+fn invalid_studies_are_refused_by_name() {
     let (studies, study_parameters) = two_studies(false);
-    let bad = |change: &dyn Fn(&mut Studies, &mut Parameters), words: &str| {
+    let assert_refused = |change: &dyn Fn(&mut Studies, &mut Parameters), message: &str| {
         let (mut studies, mut parameters) =
             (studies.clone(), parameters(study_parameters.clone(), 0.0, false));
         change(&mut studies, &mut parameters);
         let error = studies.effect(&parameters).unwrap_err().to_string();
-        assert!(error.contains(words), "{words}: {error}");
+        assert!(error.contains(message), "{message}: {error}");
     };
-    bad(&|s, _| s.studies.clear(), "list of studies");
-    bad(&|s, _| s.outcome.truncate(3), "the outcome");
-    bad(&|s, _| s.outcome[2] = f64::NAN, "NaN");
-    bad(&|s, _| s.studies[0].mediators = column(&[1.0]), "mediators of study 1");
-    bad(&|s, _| s.studies[0].route = IdentificationRoute::BackDoor(column(&[1.0])), "covariates of study 1");
-    bad(&|_, p| p.studies.clear(), "studies' parameters");
-    bad(&|_, p| p.studies[0].ridge = 0.0, "ridge");
-    bad(&|_, p| p.studies[0].covariates = None, "kernel of covariates");
-    bad(&|_, p| p.outcome.noise = -1.0, "noise");
-    bad(&|_, p| p.outcome.intercept_variance = f64::NAN, "level");
-    bad(
+    assert_refused(&|s, _| s.studies.clear(), "list of studies");
+    assert_refused(&|s, _| s.outcome.truncate(3), "the outcome");
+    assert_refused(&|s, _| s.outcome[2] = f64::NAN, "NaN");
+    assert_refused(&|s, _| s.studies[0].mediators = column(&[1.0]), "mediators of study 1");
+    assert_refused(
+        &|s, _| s.studies[0].route = IdentificationRoute::BackDoor(column(&[1.0])),
+        "covariates of study 1",
+    );
+    assert_refused(&|_, p| p.studies.clear(), "studies' parameters");
+    assert_refused(&|_, p| p.studies[0].ridge = 0.0, "ridge");
+    assert_refused(&|_, p| p.studies[0].covariates = None, "kernel of covariates");
+    assert_refused(&|_, p| p.outcome.noise = -1.0, "noise");
+    assert_refused(&|_, p| p.outcome.intercept_variance = f64::NAN, "level");
+    assert_refused(
         &|s, p| {
             s.studies[0].route = IdentificationRoute::FrontDoor(column(&data().z));
             p.studies[0].intercepting = None;
@@ -705,42 +717,43 @@ fn shared_covariates_keep_individual_values() {
     let outer_products = |v: &[f64], w: &[f64]| -> Vec<Vec<f64>> {
         v.iter().zip(w).map(|(v, w)| outer(&features(*v), &features(*w))).collect()
     };
-    let led = Led::new(&outer_products(&x, &z), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
+    let mediators_given_rows =
+        MediatorDistribution::new(&outer_products(&x, &z), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
     // The last study with features of mediator and covariate.
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     let rows: Vec<Vec<f64>> =
         outer_products(&y2, &w2).into_iter().map(|product| [vec![LEVEL.sqrt()], product].concat()).collect();
     let (b, c) = regression(&rows, &t.iter().map(|t| t - mean).collect::<Vec<_>>(), NOISE);
-    let of_outcome = root(&c);
+    let outcome_root = root(&c);
     let queries: Vec<Vec<f64>> =
         QUERIES.iter().flat_map(|a| z.iter().map(|z| outer(&features(*a), &features(*z)))).collect();
     let mut stream = Stream(19);
     let sums = moments(200_000, QUERIES.len(), || {
-        let theta = draw(&b, &of_outcome, &mut stream);
-        let to = led.drawn(&queries, &mut stream);
+        let theta = draw(&b, &outcome_root, &mut stream);
+        let mediator_features = mediators_given_rows.draw_mediator_features(&queries, &mut stream);
         let n = z.len();
         let mean_outcome = |a: usize| {
             let f = |j: usize| {
-                let product = outer(&to[a * n + j], &features(z[j]));
+                let product = outer(&mediator_features[a * n + j], &features(z[j]));
                 product.iter().zip(&theta[1..]).map(|(p, t)| p * t).sum::<f64>()
             };
             mean + LEVEL.sqrt() * theta[0] + (0..n).map(f).sum::<f64>() / n as f64
         };
         (0..QUERIES.len()).map(mean_outcome).collect()
     });
-    let named = |names: &[&str], columns: &[&[f64]]| {
+    let table = |names: &[&str], columns: &[&[f64]]| {
         let columns_of = names.iter().map(|name| riesz::Column::numeric(*name)).collect();
         Table::from_column_major(columns_of, columns[0].len(), columns.concat()).unwrap()
     };
     let studies = Studies {
         studies: vec![Study {
             treatments: column(&x),
-            route: IdentificationRoute::BackDoor(named(&["w"], &[&z])),
-            mediators: named(&["y"], &[&y]),
-            shared: Some(named(&["w"], &[&z])),
+            route: IdentificationRoute::BackDoor(table(&["w"], &[&z])),
+            mediators: table(&["y"], &[&y]),
+            shared: Some(table(&["w"], &[&z])),
         }],
         // The columns are in another order.
-        points: named(&["w", "y"], &[&w2, &y2]),
+        points: table(&["w", "y"], &[&w2, &y2]),
         outcome: t,
     };
     let factor = |j: usize| -> Kernel {
@@ -750,14 +763,14 @@ fn shared_covariates_keep_individual_values() {
         Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: false, landmarks: None };
     // This kernel is not a single term, but still a product.
     parameters.outcome.kernel = factor(0) * factor(1);
-    agree(&studies, &parameters, &sums);
+    assert_agrees_with_draws(&studies, &parameters, &sums);
     let effect = studies.effect(&parameters).unwrap();
     let drawn = effect.sample(&column(&QUERIES), 20_000, 1).unwrap();
     let estimate = effect.evaluate(&column(&QUERIES)).unwrap();
     let mean = drawn.row(0).iter().sum::<f64>() / 20_000.0;
     assert!((mean - estimate.mean[0]).abs() < 4.5 * (estimate.covariance[(0, 0)] / 20_000.0).sqrt());
     let error = effect
-        .on_population(&TargetPopulation::ConditionalOn(named(&["w"], &[&[0.0]])), &STAY)
+        .on_population(&TargetPopulation::ConditionalOn(table(&["w"], &[&[0.0]])), &NEVER_STOP)
         .unwrap_err()
         .to_string();
     assert!(error.contains("share no covariates"), "{error}");
@@ -773,30 +786,36 @@ fn shared_covariates_keep_individual_values() {
 #[test]
 fn support_does_not_depend_on_the_outcome_unit() {
     let Data { x, y, y2, v2, v3, t, .. } = data();
-    let leads = |from: &[f64], to: &[f64]| Study {
+    let direct_study = |from: &[f64], to: &[f64]| Study {
         treatments: column(from),
         route: IdentificationRoute::Direct,
         mediators: column(to),
         shared: None,
     };
-    let chain = Studies { studies: vec![leads(&x, &y), leads(&y2, &v2)], points: column(&v3), outcome: t };
-    let (two, front_door) = two_studies(true);
-    let plain = StudyParameters { treatments: Kernel::gaussian(&[0.9]), ..study(false) };
-    for (studies, study_parameters) in [(chain, vec![plain.clone(), plain]), (two, vec![front_door])] {
+    let chain = Studies {
+        studies: vec![direct_study(&x, &y), direct_study(&y2, &v2)],
+        points: column(&v3),
+        outcome: t,
+    };
+    let (two_study, front_door) = two_studies(true);
+    let direct_parameters = StudyParameters { treatments: Kernel::gaussian(&[0.9]), ..study(false) };
+    for (studies, study_parameters) in
+        [(chain, vec![direct_parameters.clone(), direct_parameters]), (two_study, vec![front_door])]
+    {
         let estimate = |unit: f64| {
             let outcome = studies.outcome.iter().map(|t| t * unit).collect();
-            let (studies, square) = (Studies { outcome, ..studies.clone() }, unit * unit);
+            let (studies, squared_unit) = (Studies { outcome, ..studies.clone() }, unit * unit);
             let outcome = OutcomeGpParameters {
-                kernel: square * Kernel::gaussian(&[0.8]),
-                noise: square * NOISE,
-                intercept_variance: square * LEVEL,
+                kernel: squared_unit * Kernel::gaussian(&[0.8]),
+                noise: squared_unit * NOISE,
+                intercept_variance: squared_unit * LEVEL,
             };
             let parameters =
                 Parameters { studies: study_parameters.clone(), outcome, adjustment: true, landmarks: None };
             studies.effect(&parameters).unwrap().evaluate(&column(&[0.1, 50.0])).unwrap()
         };
-        let (original, other) = (estimate(1.0), estimate(1e3));
-        for (a, b) in original.support.iter().zip(&other.support) {
+        let (original, rescaled) = (estimate(1.0), estimate(1e3));
+        for (a, b) in original.support.iter().zip(&rescaled.support) {
             assert!((a.variance_explained_by_first - b.variance_explained_by_first).abs() < 1e-9);
             assert!((a.resolved_by_rest - b.resolved_by_rest).abs() < 1e-9, "{a:?} {b:?}");
         }
@@ -805,13 +824,13 @@ fn support_does_not_depend_on_the_outcome_unit() {
 }
 
 #[test]
-fn impossible_draws_and_fits_are_refused() {
+fn invalid_draws_and_fits_are_refused() {
     let (studies, study_parameters) = two_studies(false);
     let effect = studies.effect(&parameters(study_parameters.clone(), 0.0, false)).unwrap();
     let error = effect.sample(&column(&QUERIES), usize::MAX / 64, 0).unwrap_err().to_string();
     assert!(error.contains("number of draws"), "{error}");
-    let unfit = CausalFusion { level: f64::NAN, ..CausalFusion::default() };
-    assert!(unfit.fit(&studies).unwrap_err().to_string().contains("level"));
+    let invalid = CausalFusion { level: f64::NAN, ..CausalFusion::default() };
+    assert!(invalid.fit(&studies).unwrap_err().to_string().contains("level"));
     let single_row = Studies { points: column(&[1.0]), outcome: vec![2.0], ..studies.clone() };
     assert!(
         single_row

@@ -42,7 +42,7 @@ fn effect() -> Effect {
         .unwrap()
 }
 
-fn ask(effect: &Effect, estimand: &Estimand, treatments: &Table) -> EffectEstimate {
+fn estimate_of(effect: &Effect, estimand: &Estimand, treatments: &Table) -> EffectEstimate {
     let sums = estimand.weights_at(treatments, effect.treatments()).unwrap();
     sums.estimate(&effect.evaluate(&sums.treatments).unwrap())
 }
@@ -54,28 +54,31 @@ fn slopes_and_contrasts_are_sums_over_the_joint_posterior() {
     let treatments = table(&["b", "a"], &[vec![0.5, -1.0], vec![0.2, 0.9]]);
     let step = 0.05;
     let slope = Estimand::slope(effect.treatments(), Some("b"), Some(step)).unwrap();
-    let base = table(&["a", "b"], &[vec![-0.4], vec![0.1]]);
+    let baseline = table(&["a", "b"], &[vec![-0.4], vec![0.1]]);
     let (a, b) = ([0.2, 0.9], [0.5, -1.0]);
-    let ends = |shift: f64| [b[0] + shift, b[1] + shift];
-    let shifted = [ends(step), ends(-step)].concat();
-    let places = table(&["a", "b"], &[[a, a].concat(), shifted]);
-    let (slope_estimate, joint) = (ask(&effect, &slope, &treatments), effect.evaluate(&places).unwrap());
+    let shifted_b = |shift: f64| [b[0] + shift, b[1] + shift];
+    let shifted = [shifted_b(step), shifted_b(-step)].concat();
+    let shifted_treatments = table(&["a", "b"], &[[a, a].concat(), shifted]);
+    let (slope_estimate, joint) =
+        (estimate_of(&effect, &slope, &treatments), effect.evaluate(&shifted_treatments).unwrap());
     let weight = 0.5 / step;
     let with_base = table(&["a", "b"], &[vec![a[0], a[1], -0.4], vec![b[0], b[1], 0.1]]);
-    let (less, level) =
-        (ask(&effect, &Estimand::Contrast(base.clone()), &treatments), effect.evaluate(&with_base).unwrap());
+    let (contrast_estimate, level) = (
+        estimate_of(&effect, &Estimand::Contrast(baseline.clone()), &treatments),
+        effect.evaluate(&with_base).unwrap(),
+    );
     for i in 0..2 {
         assert!((slope_estimate.mean[i] - weight * (joint.mean[i] - joint.mean[2 + i])).abs() < 1e-12);
-        assert!((less.mean[i] - (level.mean[i] - level.mean[2])).abs() < 1e-12);
+        assert!((contrast_estimate.mean[i] - (level.mean[i] - level.mean[2])).abs() < 1e-12);
         for k in 0..2 {
             let c = &joint.covariance;
             let expected = c[(i, k)] - c[(i, 2 + k)] - c[(2 + i, k)] + c[(2 + i, 2 + k)];
             assert!((slope_estimate.covariance[(i, k)] - weight * weight * expected).abs() < 1e-9, "{i} {k}");
             let c = &level.covariance;
             let expected = c[(i, k)] - c[(i, 2)] - c[(2, k)] + c[(2, 2)];
-            assert!((less.covariance[(i, k)] - expected).abs() < 1e-12, "{i} {k}");
+            assert!((contrast_estimate.covariance[(i, k)] - expected).abs() < 1e-12, "{i} {k}");
         }
-        for estimate in [&slope_estimate, &less] {
+        for estimate in [&slope_estimate, &contrast_estimate] {
             let sum: f64 = estimate.causes.iter().map(|(_, part)| part[(i, i)]).sum();
             assert!((sum - estimate.covariance[(i, i)]).abs() < 1e-9);
         }
@@ -85,23 +88,25 @@ fn slopes_and_contrasts_are_sums_over_the_joint_posterior() {
     let causes: Vec<UncertaintyCause> = slope_estimate.causes.iter().map(|entry| entry.0).collect();
     assert!(causes.is_sorted() && causes.contains(&UncertaintyCause::Adjustment));
     // Row-by-row estimates are the same, and so are draws and the value of another row.
-    for (estimand, estimate) in [(&slope, &slope_estimate), (&Estimand::Contrast(base), &less)] {
+    for (estimand, estimate) in
+        [(&slope, &slope_estimate), (&Estimand::Contrast(baseline), &contrast_estimate)]
+    {
         let pointwise = effect.pointwise(&treatments, estimand).unwrap();
         assert_eq!(pointwise.mean, estimate.mean);
         let sums = estimand.weights_at(&treatments, effect.treatments()).unwrap();
         let drawn = effect.sample(&sums.treatments, 50, 3).unwrap();
         let actual = sums.rows(&drawn);
-        let by_hand = |i: usize, d: usize| {
-            sums.terms[i].iter().map(|(place, weight)| weight * drawn[(*place, d)]).sum::<f64>()
+        let expected_draw = |i: usize, d: usize| {
+            sums.terms[i].iter().map(|(index, weight)| weight * drawn[(*index, d)]).sum::<f64>()
         };
-        assert!((0..2).all(|i| (0..50).all(|d| (actual[(i, d)] - by_hand(i, d)).abs() < 1e-9)));
+        assert!((0..2).all(|i| (0..50).all(|d| (actual[(i, d)] - expected_draw(i, d)).abs() < 1e-9)));
         let row = table(&["y"], &[vec![0.4, -1.0]]);
-        let taken = effect.share_taken(&sums, 1, &row).unwrap();
+        let shares = effect.share_taken(&sums, 1, &row).unwrap();
         let variance = estimate.covariance[(0, 0)] + estimate.covariance[(1, 1)];
-        for (j, share) in taken.iter().enumerate() {
+        for (j, share) in shares.iter().enumerate() {
             let reduction = |i: usize| {
                 let mut weights = Matrix::zeros(1, sums.treatments.rows());
-                sums.terms[i].iter().for_each(|(place, weight)| weights.row_mut(0)[*place] = *weight);
+                sums.terms[i].iter().for_each(|(index, weight)| weights.row_mut(0)[*index] = *weight);
                 effect.variance_reduction_per_row(&sums.treatments, &weights, 1, &row).unwrap()[(0, j)]
             };
             assert!((share - (reduction(0) + reduction(1)) / variance).abs() < 1e-12);
@@ -114,13 +119,18 @@ fn slopes_and_contrasts_are_sums_over_the_joint_posterior() {
 fn default_step_approximates_the_derivative() {
     let effect = effect();
     let treatments = table(&["a", "b"], &[vec![0.3], vec![-0.2]]);
-    let usual = ask(&effect, &Estimand::slope(effect.treatments(), Some("a"), None).unwrap(), &treatments);
+    let default_slope =
+        estimate_of(&effect, &Estimand::slope(effect.treatments(), Some("a"), None).unwrap(), &treatments);
     let (_, model, _) = effect.posteriors().unwrap().remove(0);
     let value = |x: f64| model.predict(&table(&["a", "b"], &[vec![x], vec![-0.2]])).unwrap().data()[0];
-    let tiny = 1e-5;
-    let derivative = (value(0.3 + tiny) - value(0.3 - tiny)) / (2.0 * tiny);
-    assert!((usual.mean[0] - derivative).abs() < 1e-3 * derivative.abs(), "{} {derivative}", usual.mean[0]);
-    assert!(usual.mean[0] != derivative);
+    let step = 1e-5;
+    let derivative = (value(0.3 + step) - value(0.3 - step)) / (2.0 * step);
+    assert!(
+        (default_slope.mean[0] - derivative).abs() < 1e-3 * derivative.abs(),
+        "{} {derivative}",
+        default_slope.mean[0]
+    );
+    assert!(default_slope.mean[0] != derivative);
 }
 
 #[test]
@@ -162,13 +172,13 @@ fn members_are_weighted_by_their_share() {
         |i: usize| effect_on(TargetPopulation::members(members.select_rows(&[i]), &[7.0]).unwrap());
     let mixture = effect_on(TargetPopulation::members(members.clone(), &[2.0, 6.0]).unwrap());
     assert!((mixture - 0.25 * member_effect(0) - 0.75 * member_effect(1)).abs() < 1e-12);
-    for (counts, words) in [
+    for (counts, message) in [
         (vec![1.0], "list of weights"),
         (vec![-1.0, 2.0], "weights of members = -1"),
         (vec![f64::NAN, 2.0], "NaN"),
         (vec![0.0, 0.0], "a sum of 0"),
     ] {
         let refused = TargetPopulation::members(members.clone(), &counts).unwrap_err().to_string();
-        assert!(refused.contains(words), "{refused}");
+        assert!(refused.contains(message), "{refused}");
     }
 }

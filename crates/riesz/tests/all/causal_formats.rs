@@ -7,14 +7,14 @@ use crate::causal_graph::{Net, name};
 use crate::common::Stream;
 
 /// A graph: its variables, the unmeasured ones, its arrows, and its hidden common causes.
-struct Drawn {
+struct GraphContent {
     names: Vec<String>,
     latent: Vec<String>,
     arrows: Vec<(String, String)>,
     confounded: Vec<(String, String)>,
 }
 
-impl Drawn {
+impl GraphContent {
     fn random(s: &mut Stream, round: usize, hidden: usize, latent: bool) -> Self {
         let net = Net::random(s, 2 + round % 5, 0.5, hidden.min(1 + round % 5));
         let names: Vec<String> = (0..net.variables).map(name).collect();
@@ -49,7 +49,7 @@ fn graph_content(graph: &Graph) -> [Vec<String>; 4] {
     let owned = |pairs: Vec<(&str, &str)>| {
         pairs.into_iter().map(|(a, b)| (a.to_string(), b.to_string())).collect::<Vec<_>>()
     };
-    Drawn {
+    GraphContent {
         names: graph.variables().to_vec(),
         latent: graph.latent().into_iter().map(String::from).collect(),
         arrows: owned(graph.arrows()),
@@ -58,18 +58,18 @@ fn graph_content(graph: &Graph) -> [Vec<String>; 4] {
     .content()
 }
 
-fn place(drawn: &Drawn, name: &str) -> usize {
+fn node_index(drawn: &GraphContent, name: &str) -> usize {
     drawn.names.iter().position(|other| other == name).unwrap()
 }
 
-fn gml(drawn: &Drawn) -> String {
+fn gml(drawn: &GraphContent) -> String {
     let mut text = "Creator \"a test\"\nVersion 1\ngraph\n[\n  directed 1\n  multigraph 1\n".to_string();
     for (i, name) in drawn.names.iter().enumerate() {
         let latent = if drawn.latent.contains(name) { " observed \"no\"" } else { "" };
         text += &format!("  node [\n    id {}\n    label \"{name}\"{latent}\n  ]\n", i + 3);
     }
     let edge = |(a, b): &(String, String), attributes: &str| {
-        let (a, b) = (place(drawn, a) + 3, place(drawn, b) + 3);
+        let (a, b) = (node_index(drawn, a) + 3, node_index(drawn, b) + 3);
         format!("  edge [ source {a} target {b} key 0 {attributes} graphics [ width 1.5 ] ]\n")
     };
     text += &drawn.arrows.iter().map(|e| edge(e, "")).collect::<String>();
@@ -77,7 +77,7 @@ fn gml(drawn: &Drawn) -> String {
     text + "]\n"
 }
 
-fn json(drawn: &Drawn) -> String {
+fn json(drawn: &GraphContent) -> String {
     let nodes = drawn
         .names
         .iter()
@@ -92,7 +92,7 @@ fn json(drawn: &Drawn) -> String {
 }
 
 /// Writes a matrix of cells with the names of rows and columns.
-fn csv(drawn: &Drawn, corner: &str, cell: impl Fn(&str, &str) -> String) -> String {
+fn csv(drawn: &GraphContent, corner: &str, cell: impl Fn(&str, &str) -> String) -> String {
     let mut text = format!("{corner},{}\n", drawn.names.join(","));
     for a in &drawn.names {
         let cells: Vec<String> = drawn.names.iter().map(|b| cell(a, b)).collect();
@@ -105,16 +105,16 @@ fn has(edges: &[(String, String)], a: &str, b: &str) -> bool {
     edges.iter().any(|(x, y)| x == a && y == b)
 }
 
-fn adjacency(drawn: &Drawn) -> String {
+fn adjacency(drawn: &GraphContent) -> String {
     csv(drawn, "", |a, b| u8::from(has(&drawn.arrows, a, b)).to_string())
 }
 
-fn lingam(drawn: &Drawn) -> String {
+fn lingam(drawn: &GraphContent) -> String {
     let weight = |a: &str, b: &str| if has(&drawn.arrows, b, a) { "-0.75" } else { "0.0" };
     csv(drawn, "to", |a, b| weight(a, b).into()).replace(',', ";")
 }
 
-fn causal_learn(drawn: &Drawn) -> String {
+fn causal_learn(drawn: &GraphContent) -> String {
     csv(drawn, "", |a, b| {
         let is_confounded = has(&drawn.confounded, a, b) || has(&drawn.confounded, b, a);
         match () {
@@ -125,19 +125,19 @@ fn causal_learn(drawn: &Drawn) -> String {
     })
 }
 
-fn parents<'d>(drawn: &'d Drawn, child: &str) -> Vec<&'d str> {
+fn parents<'d>(drawn: &'d GraphContent, child: &str) -> Vec<&'d str> {
     drawn.arrows.iter().filter(|(_, b)| b == child).map(|(a, _)| a.as_str()).collect()
 }
 
-fn bnlearn(drawn: &Drawn) -> String {
+fn bnlearn(drawn: &GraphContent) -> String {
     let node = |name: &String| match &parents(drawn, name)[..] {
         [] => format!("[{name}]"),
-        some => format!("[{name}|{}]", some.join(":")),
+        parent_names => format!("[{name}|{}]", parent_names.join(":")),
     };
     drawn.names.iter().map(node).collect()
 }
 
-fn bif(drawn: &Drawn) -> String {
+fn bif(drawn: &GraphContent) -> String {
     let mut text = "network unknown { // no name\n}\n".to_string();
     for name in &drawn.names {
         text += &format!("variable {name} {{\n  type discrete [ 2 ] {{ no, yes }};\n}}\n");
@@ -151,7 +151,7 @@ fn bif(drawn: &Drawn) -> String {
     text
 }
 
-fn lavaan(drawn: &Drawn) -> String {
+fn lavaan(drawn: &GraphContent) -> String {
     let mut text = "# a model\n".to_string();
     for name in drawn.names.iter().filter(|name| !drawn.latent.contains(name)) {
         let terms: Vec<String> = parents(drawn, name).iter().map(|parent| format!("b*{parent}")).collect();
@@ -167,7 +167,7 @@ fn lavaan(drawn: &Drawn) -> String {
     text
 }
 
-fn tetrad(drawn: &Drawn) -> String {
+fn tetrad(drawn: &GraphContent) -> String {
     let node = |name: &String| if drawn.latent.contains(name) { format!("({name})") } else { name.clone() };
     let nodes: Vec<String> = drawn.names.iter().map(node).collect();
     let mut text = format!("Graph Nodes:\n{}\n\nGraph Edges:\n", nodes.join(";"));
@@ -178,7 +178,7 @@ fn tetrad(drawn: &Drawn) -> String {
     text + "\nGraph Attributes:\nScore: -3.5\n"
 }
 
-fn arrows(drawn: &Drawn, right: &str, bidirected: &str) -> String {
+fn arrows(drawn: &GraphContent, right: &str, bidirected: &str) -> String {
     let mut text = drawn.names.join("\n");
     drawn.arrows.iter().for_each(|(a, b)| text += &format!("\n{a}{right}{b}"));
     drawn.confounded.iter().for_each(|(a, b)| text += &format!("; {a}{bidirected}{b}"));
@@ -189,7 +189,7 @@ fn arrows(drawn: &Drawn, right: &str, bidirected: &str) -> String {
 fn random_graphs_read_back_in_each_format() {
     let mut s = Stream(1365);
     // Each format, and whether it supports hidden common causes and latent variables.
-    type Written = (&'static str, fn(&Drawn) -> String, bool, bool);
+    type Written = (&'static str, fn(&GraphContent) -> String, bool, bool);
     let formats: [Written; 11] = [
         ("GML", gml, true, true),
         ("JSON", json, true, true),
@@ -206,7 +206,7 @@ fn random_graphs_read_back_in_each_format() {
     for round in 0..300 {
         for (format, write, hidden, latent) in &formats {
             let hidden = if *hidden { round % 3 } else { 0 };
-            let mut drawn = Drawn::random(&mut s, round, hidden, *latent);
+            let mut drawn = GraphContent::random(&mut s, round, hidden, *latent);
             if *format == "causal-learn" {
                 // The format has one edge per pair.
                 let arrows = drawn.arrows.clone();
@@ -271,9 +271,9 @@ fn texts_of_other_packages_are_read() {
     {
         assert!(Graph::parse(text).is_ok(), "{text}");
     }
-    let measured = Graph::parse("F =~ a + b\nc ~ F\na ~~ 0*c\nb ~~ c").unwrap();
+    let lavaan = Graph::parse("F =~ a + b\nc ~ F\na ~~ 0*c\nb ~~ c").unwrap();
     assert_eq!(
-        graph_content(&measured),
+        graph_content(&lavaan),
         graph_content(&Graph::parse("dag { F [latent]; F -> a F -> b F -> c b <-> c }").unwrap())
     );
     let product = Graph::parse("y ~ x:z").unwrap();

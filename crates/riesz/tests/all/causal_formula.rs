@@ -10,14 +10,14 @@ use crate::causal_graph::{Net, Set, below, draw, names, number};
 use crate::causal_simulations::{joint, mask, share, states, tables};
 use crate::common::Stream;
 
-/// Returns the value of a formula if the variables have the bits of `state`; `seen` is the observed joint
+/// Returns the value of a formula if the variables have the bits of `state`; `observed` is the observed joint
 /// distribution.
-pub fn value(formula: &Formula, definitions: &[Formula], seen: &[f64], state: usize) -> f64 {
-    let part = |part: &Formula, state: usize| value(part, definitions, seen, state);
+pub fn value(formula: &Formula, definitions: &[Formula], observed: &[f64], state: usize) -> f64 {
+    let part = |part: &Formula, state: usize| value(part, definitions, observed, state);
     match formula {
         Formula::Probability { variables, conditioning } => {
             let (joint_mask, conditioning_mask) = (mask(variables), mask(conditioning));
-            share(seen, joint_mask | conditioning_mask, state) / share(seen, conditioning_mask, state)
+            share(observed, joint_mask | conditioning_mask, state) / share(observed, conditioning_mask, state)
         }
         Formula::Sum { over, body } => {
             let over = mask(over);
@@ -35,9 +35,9 @@ pub fn value(formula: &Formula, definitions: &[Formula], seen: &[f64], state: us
 
 /// Returns the joint distribution of the first variables.
 fn visible(joint: &[f64], variables: usize) -> Vec<f64> {
-    let mut seen = vec![0.0; 1 << variables];
-    joint.iter().enumerate().for_each(|(state, p)| seen[state & ((1 << variables) - 1)] += p);
-    seen
+    let mut observed = vec![0.0; 1 << variables];
+    joint.iter().enumerate().for_each(|(state, p)| observed[state & ((1 << variables) - 1)] += p);
+    observed
 }
 
 /// Pairs of nodes.
@@ -46,23 +46,24 @@ type Edges = BTreeSet<(usize, usize)>;
 /// Returns arrows and bidirected edges between measured nodes, from all paths without measured nodes between
 /// the ends.
 fn projected(net: &Net, measured: &Set) -> (Edges, Edges) {
-    let inner = |path: &[usize]| path[1..path.len() - 1].iter().all(|v| !measured.contains(v));
-    let forward = |path: &[usize]| path.windows(2).all(|w| net.arrows.contains(&(w[0], w[1])));
-    let mut ways = BTreeMap::new();
+    let passes_unmeasured = |path: &[usize]| path[1..path.len() - 1].iter().all(|v| !measured.contains(v));
+    let is_directed = |path: &[usize]| path.windows(2).all(|w| net.arrows.contains(&(w[0], w[1])));
+    let mut has_directed_path = BTreeMap::new();
     for a in 0..net.nodes {
         for &b in measured.iter().filter(|&&b| b != a) {
-            let has_path = net.paths(a, b).into_iter().any(|path| inner(&path) && forward(&path));
-            ways.insert((a, b), has_path);
+            let has_path =
+                net.paths(a, b).into_iter().any(|path| passes_unmeasured(&path) && is_directed(&path));
+            has_directed_path.insert((a, b), has_path);
         }
     }
-    let way = |a: usize, b: usize| ways.get(&(a, b)) == Some(&true);
+    let is_linked = |a: usize, b: usize| has_directed_path.get(&(a, b)) == Some(&true);
     let (mut arrows, mut edges) = (BTreeSet::new(), BTreeSet::new());
     for &a in measured {
         for &b in measured.iter().filter(|&&b| b != a) {
-            if way(a, b) {
+            if is_linked(a, b) {
                 arrows.insert((a, b));
             }
-            if (0..net.nodes).any(|u| !measured.contains(&u) && way(u, a) && way(u, b)) {
+            if (0..net.nodes).any(|u| !measured.contains(&u) && is_linked(u, a) && is_linked(u, b)) {
                 edges.insert((a.min(b), a.max(b)));
             }
         }
@@ -127,8 +128,8 @@ impl Parities {
         for coins in 0..1_usize << self.coins {
             let mut state = 0_usize;
             for &v in &self.order {
-                let (own_coins, parents) = &self.terms[&v];
-                let sum = own_coins.iter().map(|c| coins >> c & 1).sum::<usize>()
+                let (variable_coins, parents) = &self.terms[&v];
+                let sum = variable_coins.iter().map(|c| coins >> c & 1).sum::<usize>()
                     + parents.iter().map(|p| state >> p & 1).sum::<usize>();
                 state |= forced.get(&v).copied().unwrap_or(sum % 2) << v;
             }
@@ -162,30 +163,31 @@ fn indistinguishable(net: &Net, x: &Set, y: &Set, hedge: &Hedge) -> Option<[Pari
     let mut child: BTreeMap<usize, usize> = BTreeMap::new();
     for &v in order.iter().rev().filter(|v| larger.contains(v)) {
         let inside = if smaller.contains(&v) { &smaller } else { &larger };
-        let rooted = |w: &usize| smaller.contains(w) || child.contains_key(w);
-        let next = inside.iter().copied().find(|w| arrows.contains(&(v, *w)) && rooted(w));
-        child.extend(next.map(|w| (v, w)));
+        let is_connected = |w: &usize| smaller.contains(w) || child.contains_key(w);
+        let child_node = inside.iter().copied().find(|w| arrows.contains(&(v, *w)) && is_connected(w));
+        child.extend(child_node.map(|w| (v, w)));
     }
-    let mut open: Vec<usize> = smaller.iter().copied().filter(|v| !child.contains_key(v)).collect();
+    let mut frontier: Vec<usize> = smaller.iter().copied().filter(|v| !child.contains_key(v)).collect();
     let to_outcome = net.without_arrows(x, &Set::new());
-    let leads = |v: usize| !to_outcome.descendants(&[v].into()).is_disjoint(y);
-    while let Some(v) = open.pop() {
+    let reaches_outcome = |v: usize| !to_outcome.descendants(&[v].into()).is_disjoint(y);
+    while let Some(v) = frontier.pop() {
         if y.contains(&v) || child.contains_key(&v) {
             continue;
         }
-        let next = (0..net.variables).find(|&w| to_outcome.arrows.contains(&(v, w)) && leads(w))?;
-        if larger.contains(&next) {
+        let child_node =
+            (0..net.variables).find(|&w| to_outcome.arrows.contains(&(v, w)) && reaches_outcome(w))?;
+        if larger.contains(&child_node) {
             return None;
         }
-        child.insert(v, next);
-        open.push(next);
+        child.insert(v, child_node);
+        frontier.push(child_node);
     }
     let model = |second: bool| {
         let terms = order.iter().map(|&v| {
-            let kept = |u: usize| !(second && smaller.contains(&v) && !smaller.contains(&u));
-            let other = |(a, b): (usize, usize)| if a == v { Some(b) } else { (b == v).then_some(a) };
-            let coins = (0..tree.len()).filter(|&c| other(tree[c]).is_some_and(kept)).collect();
-            let parents = child.iter().filter(|&(&u, &w)| w == v && kept(u)).map(|(&u, _)| u).collect();
+            let is_kept = |u: usize| !(second && smaller.contains(&v) && !smaller.contains(&u));
+            let other_end = |(a, b): (usize, usize)| if a == v { Some(b) } else { (b == v).then_some(a) };
+            let coins = (0..tree.len()).filter(|&c| other_end(tree[c]).is_some_and(is_kept)).collect();
+            let parents = child.iter().filter(|&(&u, &w)| w == v && is_kept(u)).map(|(&u, _)| u).collect();
             (v, (coins, parents))
         });
         Parities { order: order.clone(), terms: terms.collect(), coins: tree.len() }
@@ -210,8 +212,8 @@ fn check(net: &Net, x: &Set, y: &Set, measured: &Set, s: &mut Stream, counts: &m
             if measured.len() < variables {
                 return;
             }
-            let Some([first, two]) = indistinguishable(net, x, y, &hedge) else { return };
-            assert_eq!(first.counts(&BTreeMap::new()), two.counts(&BTreeMap::new()), "{graph}: {hedge:?}");
+            let Some([first, second]) = indistinguishable(net, x, y, &hedge) else { return };
+            assert_eq!(first.counts(&BTreeMap::new()), second.counts(&BTreeMap::new()), "{graph}: {hedge:?}");
             let effect = |model: &Parities, set: usize| {
                 let mut effect: BTreeMap<usize, usize> = BTreeMap::new();
                 for (state, count) in model.counts(&forced(set)) {
@@ -219,7 +221,7 @@ fn check(net: &Net, x: &Set, y: &Set, measured: &Set, s: &mut Stream, counts: &m
                 }
                 effect
             };
-            let differ = states(dose).into_iter().any(|set| effect(&first, set) != effect(&two, set));
+            let differ = states(dose).into_iter().any(|set| effect(&first, set) != effect(&second, set));
             assert!(differ, "{graph}: {hedge:?}");
             *counts.entry("two models").or_default() += 1;
             return;
@@ -235,14 +237,14 @@ fn check(net: &Net, x: &Set, y: &Set, measured: &Set, s: &mut Stream, counts: &m
         *counts.entry(kind).or_default() += usize::from(holds);
     }
     let tables = tables(net, s);
-    let seen = visible(&joint(net, &tables, &BTreeMap::new()), variables);
+    let observed = visible(&joint(net, &tables, &BTreeMap::new()), variables);
     for set in states(dose) {
         let truth = visible(&joint(net, &tables, &forced(set)), variables);
         for state in states(((1 << variables) - 1) & !dose) {
             let state = state | set;
             let expected = share(&truth, outcome, state);
-            let got = value(&formula.formula, &formula.definitions, &seen, state);
-            assert!((got - expected).abs() < 1e-9, "{graph}: {formula}: {got}, not {expected}");
+            let computed = value(&formula.formula, &formula.definitions, &observed, state);
+            assert!((computed - expected).abs() < 1e-9, "{graph}: {formula}: {computed}, not {expected}");
         }
     }
 }
@@ -324,7 +326,7 @@ fn net(variables: usize, arrows: &[(usize, usize)], edges: &[(usize, usize)]) ->
 }
 
 #[test]
-fn published_graphs_are_decided_as_in_the_literature() {
+fn published_graphs_are_identified_as_in_the_literature() {
     let mut s = Stream(1995);
     for (label, arrows, edges, treatments, identified) in PUBLISHED {
         let outcome = arrows.iter().map(|e| e.1).max().unwrap();
@@ -353,15 +355,15 @@ fn formulas_with_quotients_give_the_effect() {
         let mut edges: Edges = edges.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
         let mut arrows: Edges = arrows.iter().copied().collect();
         for _ in 0..below(&mut s, 3) {
-            let (added, less) = (pair(&mut s), pair(&mut s));
-            arrows.remove(&less);
+            let (added, removed) = (pair(&mut s), pair(&mut s));
+            arrows.remove(&removed);
             if added.0 != added.1 && (round % 4 != 0 || added.1 == outcome) {
                 arrows.insert(added);
             }
         }
         for _ in 0..below(&mut s, 3) {
-            let (added, less) = (pair(&mut s), pair(&mut s));
-            edges.remove(&less);
+            let (added, removed) = (pair(&mut s), pair(&mut s));
+            edges.remove(&removed);
             if added.0 != added.1 {
                 edges.insert(added);
             }

@@ -82,16 +82,16 @@ impl Net {
 
     /// Returns all paths between two nodes, whatever the directions of their arrows.
     pub fn paths(&self, a: usize, b: usize) -> Vec<Vec<usize>> {
-        let (mut complete, mut open) = (Vec::new(), vec![vec![a]]);
-        while let Some(way) = open.pop() {
-            let end = *way.last().unwrap();
+        let (mut complete, mut partial) = (Vec::new(), vec![vec![a]]);
+        while let Some(path) = partial.pop() {
+            let end = *path.last().unwrap();
             if end == b {
-                complete.push(way);
+                complete.push(path);
                 continue;
             }
-            for next in (0..self.nodes).filter(|v| !way.contains(v)) {
+            for next in (0..self.nodes).filter(|v| !path.contains(v)) {
                 if self.arrows.contains(&(end, next)) || self.arrows.contains(&(next, end)) {
-                    open.push(way.iter().copied().chain([next]).collect());
+                    partial.push(path.iter().copied().chain([next]).collect());
                 }
             }
         }
@@ -113,9 +113,9 @@ impl Net {
 
     pub fn separated(&self, a: &Set, b: &Set, conditioning: &Set) -> bool {
         let pairs = a.iter().flat_map(|x| b.iter().map(move |y| (*x, *y)));
-        let free = |v: &usize| !conditioning.contains(v);
+        let is_unconditioned = |v: &usize| !conditioning.contains(v);
         pairs
-            .filter(|(x, y)| free(x) && free(y))
+            .filter(|(x, y)| is_unconditioned(x) && is_unconditioned(y))
             .all(|(x, y)| self.paths(x, y).iter().all(|p| !self.is_open(p, conditioning)))
     }
 }
@@ -157,7 +157,7 @@ pub fn draw(s: &mut Stream, from: &Set, share: f64) -> Set {
 }
 
 /// Returns the nodes of a path in words; a hidden node is the common cause of its two neighbours.
-fn read(net: &Net, words: &str) -> Vec<usize> {
+fn path_nodes(net: &Net, words: &str) -> Vec<usize> {
     let parts: Vec<&str> = words.split(' ').collect();
     let mut path = vec![number(parts[0])];
     for pair in parts[1..].chunks(2) {
@@ -177,9 +177,9 @@ fn read(net: &Net, words: &str) -> Vec<usize> {
 }
 
 #[test]
-fn d_separation_is_that_of_all_paths() {
+fn d_separation_matches_enumeration_of_paths() {
     let mut s = Stream(1);
-    let (mut apart, mut open) = (0, 0);
+    let (mut separated_count, mut open_count) = (0, 0);
     for round in 0..400 {
         let net = Net::random(&mut s, 4 + round % 4, 0.4, round % 3);
         let nodes: Set = (0..net.variables).collect();
@@ -195,11 +195,11 @@ fn d_separation_is_that_of_all_paths() {
                 .unwrap()
                 .without_edges_out_of(&names(&out))
                 .unwrap();
-            let cut = net.without_arrows(&into, &out);
+            let intervened = net.without_arrows(&into, &out);
             let conditioning = draw(&mut s, &nodes, 0.3);
             let a: Set = draw(&mut s, &(&nodes - &conditioning), 0.3);
             let b: Set = draw(&mut s, &(&(&nodes - &conditioning) - &a), 0.4);
-            let expected = cut.separated(&a, &b, &conditioning);
+            let expected = intervened.separated(&a, &b, &conditioning);
             assert_eq!(
                 graph.d_separated(&names(&a), &names(&b), &names(&conditioning)).unwrap(),
                 expected,
@@ -208,16 +208,16 @@ fn d_separation_is_that_of_all_paths() {
             let path = graph.open_path(&names(&a), &names(&b), &names(&conditioning)).unwrap();
             assert_eq!(path.is_none(), expected);
             if let Some(words) = path {
-                let path = read(&cut, &words);
+                let path = path_nodes(&intervened, &words);
                 assert!(a.contains(&path[0]) && b.contains(path.last().unwrap()), "{words}");
                 assert!(
-                    cut.is_open(&path, &conditioning)
+                    intervened.is_open(&path, &conditioning)
                         && path.iter().collect::<BTreeSet<_>>().len() == path.len(),
                     "{words}"
                 );
-                open += 1;
+                open_count += 1;
             } else {
-                apart += 1;
+                separated_count += 1;
             }
         }
         let subset = draw(&mut s, &nodes, 0.3);
@@ -229,21 +229,21 @@ fn d_separation_is_that_of_all_paths() {
         let causes: Set =
             nodes.iter().copied().filter(|&v| !net.descendants(&[v].into()).is_disjoint(&subset)).collect();
         assert_eq!(graph.ancestors(&names(&subset)).unwrap(), names(&(&causes - &subset)));
-        let again: Graph = serde_json::from_str(&serde_json::to_string(&graph).unwrap()).unwrap();
-        assert_eq!(again, graph);
+        let reread: Graph = serde_json::from_str(&serde_json::to_string(&graph).unwrap()).unwrap();
+        assert_eq!(reread, graph);
     }
-    assert!(apart > 300 && open > 300, "{apart} {open}");
+    assert!(separated_count > 300 && open_count > 300, "{separated_count} {open_count}");
 }
 
 #[test]
-fn what_is_given_counts_on_neither_side() {
+fn conditioning_variables_are_ignored_on_both_sides() {
     let graph = Graph::parse("a -> b -> c").unwrap();
     assert!(graph.d_separated(&["a", "b"], &["c"], &["b"]).unwrap());
     assert!(!graph.d_separated(&["a"], &["a"], &[]).unwrap());
 }
 
 #[test]
-fn all_forms_say_the_same() {
+fn all_text_forms_give_the_same_graph() {
     let plain = Graph::parse(
         "age -> statin, psa   # people grow old\nbmi -> statin; \"psa\" <- bmi\nstatin -> psa -> \"tumour \
          volume\"; psa <-> age",
@@ -277,10 +277,10 @@ fn all_forms_say_the_same() {
     let latent = Graph::parse("dag { u [latent]; w [observed=\"no\"]; u -> a; u -> b; w -> b }").unwrap();
     assert_eq!(latent.latent(), ["u", "w"]);
     assert_eq!(latent.to_string().parse::<Graph>().unwrap(), latent);
-    let twice = Graph::parse("a <-> b; a -> b; b <-> a; b <- a").unwrap();
-    assert_eq!(twice, Graph::parse("a -> b; a <-> b").unwrap());
+    let duplicated = Graph::parse("a <-> b; a -> b; b <-> a; b <- a").unwrap();
+    assert_eq!(duplicated, Graph::parse("a -> b; a <-> b").unwrap());
     assert_eq!(Graph::parse("digraph -> x").unwrap().variables(), ["digraph", "x"]);
-    for odd in [
+    for unusual_name in [
         "a-b",
         "a b",
         "say \"hi\"",
@@ -299,10 +299,10 @@ fn all_forms_say_the_same() {
         "Graph Nodes:",
     ] {
         for graph in [
-            Graph::new(&[] as &[&str], &[(odd, "z")], &[]).unwrap(),
-            Graph::new(&[odd, "x {"], &[] as &[(&str, &str)], &[]).unwrap(),
+            Graph::new(&[] as &[&str], &[(unusual_name, "z")], &[]).unwrap(),
+            Graph::new(&[unusual_name, "x {"], &[] as &[(&str, &str)], &[]).unwrap(),
         ] {
-            assert_eq!(Graph::parse(&graph.to_string()).unwrap(), graph, "{odd}");
+            assert_eq!(Graph::parse(&graph.to_string()).unwrap(), graph, "{unusual_name}");
         }
     }
 }
@@ -392,18 +392,19 @@ fn invalid_graphs_are_refused_with_their_line() {
 /// again from its own text.
 #[test]
 fn any_text_is_read_or_refused() {
-    let bits = [
+    let fragments = [
         "a", "b", "\"c d\"", " -> ", "<-", "<->", ";", "\n", "{", "}", "[", "]", "=", ",", "#x", "dag {",
         "digraph", "--", "latent", "\"", "/*", "é", "dir=both", "->",
     ];
     let mut s = Stream(5);
-    let mut read = 0;
+    let mut read_count = 0;
     for _ in 0..20_000 {
-        let text: String = (0..1 + below(&mut s, 9)).map(|_| bits[below(&mut s, bits.len())]).collect();
+        let text: String =
+            (0..1 + below(&mut s, 9)).map(|_| fragments[below(&mut s, fragments.len())]).collect();
         if let Ok(graph) = Graph::parse(&text) {
             assert_eq!(Graph::parse(&graph.to_string()).unwrap(), graph, "{text}");
-            read += 1;
+            read_count += 1;
         }
     }
-    assert!(read > 1000, "{read}");
+    assert!(read_count > 1000, "{read_count}");
 }

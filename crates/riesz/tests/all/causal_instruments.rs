@@ -10,14 +10,14 @@ use crate::common::Stream;
 /// outcome only through the treatment, and `z` and the treatment are dependent.
 fn is_instrument(net: &Net, z: usize, w: &Set, x: usize, y: usize) -> bool {
     let (treatment, effects) = (Set::from([x]), net.descendants(&[x].into()));
-    let behind = net.without_arrows(&Set::new(), &treatment);
+    let backdoor_net = net.without_arrows(&Set::new(), &treatment);
     effects.is_disjoint(&(w | &[z].into()))
-        && behind.separated(&[z].into(), &[y].into(), w)
+        && backdoor_net.separated(&[z].into(), &[y].into(), w)
         && !net.separated(&[z].into(), &treatment, w)
 }
 
 #[test]
-fn instruments_are_those_of_the_definition() {
+fn instruments_match_the_definition() {
     let mut s = Stream(114);
     // Counts: no instrument; one without covariates; one with covariates.
     let mut counts = [0; 3];
@@ -29,12 +29,12 @@ fn instruments_are_those_of_the_definition() {
         }
         let candidates: Set = (0..net.variables).filter(|v| ![x, y].contains(v)).collect();
         let measured = &draw(&mut s, &candidates, 0.8) | &[x, y].into();
-        let usable = &measured - &[x, y].into();
+        let eligible = &measured - &[x, y].into();
         let result = instrument(&net.graph(), &name(x), &name(y), &names(&measured)).unwrap();
         let affects = net.descendants(&[x].into()).contains(&y);
         let exists = affects
-            && usable.iter().any(|&z| {
-                let covariates = usable.iter().copied().filter(|&v| v != z).collect();
+            && eligible.iter().any(|&z| {
+                let covariates = eligible.iter().copied().filter(|&v| v != z).collect();
                 subsets(&covariates).iter().any(|w| is_instrument(&net, z, w, x, y))
             });
         let graph = net.graph();
@@ -48,6 +48,6 @@ fn instruments_are_those_of_the_definition() {
         counts[if conditioning.is_empty() { 1 } else { 2 }] += 1;
     }
     assert!(counts.iter().all(|&n| n > 30), "{counts:?}");
-    let none = instrument(&Graph::parse("Z -> X; Y").unwrap(), "X", "Y", &["X", "Y", "Z"]).unwrap();
-    assert_eq!(none, None);
+    let no_instrument = instrument(&Graph::parse("Z -> X; Y").unwrap(), "X", "Y", &["X", "Y", "Z"]).unwrap();
+    assert_eq!(no_instrument, None);
 }

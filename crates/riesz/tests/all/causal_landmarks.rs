@@ -10,7 +10,7 @@ use riesz::{Column, Kernel, Matrix, Table};
 
 use crate::common::Stream;
 
-static STAY: AtomicBool = AtomicBool::new(false);
+static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
 fn named(columns: &[(&str, &[f64])]) -> Table {
     let kinds = columns.iter().map(|(name, _)| Column::numeric(*name)).collect();
@@ -20,7 +20,7 @@ fn named(columns: &[(&str, &[f64])]) -> Table {
 
 /// Columns x, z and y of the first study, and y and t of the last study. They have so few distinct rows that
 /// a few landmarks cover all of them.
-fn levels(n: usize) -> Studies {
+fn discrete_studies(n: usize) -> Studies {
     let mut s = Stream(7);
     let mut level = |count: f64| (s.uniform() * count).floor() / 2.0;
     let (x, z): (Vec<f64>, Vec<f64>) = (0..n).map(|_| (level(4.0), level(3.0))).unzip();
@@ -33,7 +33,7 @@ fn levels(n: usize) -> Studies {
     Studies { studies: vec![study], points: named(&[("y", &y2)]), outcome: t }
 }
 
-fn numbers(route: &IdentificationRoute) -> StudyParameters {
+fn study_parameters_for(route: &IdentificationRoute) -> StudyParameters {
     let covariates = (!matches!(route, IdentificationRoute::Direct)).then(|| Kernel::gaussian(&[0.8]));
     let intercepting =
         matches!(route, IdentificationRoute::FrontDoor(_)).then(|| (Kernel::gaussian(&[0.7]), 0.25));
@@ -43,7 +43,7 @@ fn numbers(route: &IdentificationRoute) -> StudyParameters {
 fn parameters(studies: &Studies, landmarks: Option<usize>) -> Parameters {
     let outcome =
         OutcomeGpParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: 0.2, intercept_variance: 0.6 };
-    let study_parameters = studies.studies.iter().map(|study| numbers(&study.route));
+    let study_parameters = studies.studies.iter().map(|study| study_parameters_for(&study.route));
     Parameters { studies: study_parameters.collect(), outcome, adjustment: true, landmarks }
 }
 
@@ -51,20 +51,20 @@ fn exact_and_landmark(studies: &Studies, landmarks: usize) -> [Effect; 2] {
     [None, Some(landmarks)].map(|n_landmarks| studies.effect(&parameters(studies, n_landmarks)).unwrap())
 }
 
-fn close(a: &[f64], b: &[f64], tolerance: f64) {
+fn assert_close(a: &[f64], b: &[f64], tolerance: f64) {
     assert_eq!(a.len(), b.len());
     for (a, b) in a.iter().zip(b) {
         assert!((a - b).abs() < tolerance * (1.0 + b.abs()), "{a} {b}");
     }
 }
 
-fn agree(a: &EffectEstimate, b: &EffectEstimate, tolerance: f64) {
-    close(&a.mean, &b.mean, tolerance);
-    close(a.covariance.data(), b.covariance.data(), tolerance);
+fn assert_estimates_agree(a: &EffectEstimate, b: &EffectEstimate, tolerance: f64) {
+    assert_close(&a.mean, &b.mean, tolerance);
+    assert_close(a.covariance.data(), b.covariance.data(), tolerance);
     assert_eq!(a.causes.len(), b.causes.len());
     for ((cause, a), (other, b)) in a.causes.iter().zip(&b.causes) {
         assert_eq!(cause, other);
-        close(a.data(), b.data(), tolerance);
+        assert_close(a.data(), b.data(), tolerance);
     }
     for (a, b) in a.support.iter().zip(&b.support) {
         let fields = |support: &riesz::causal::DataSupport| {
@@ -77,7 +77,7 @@ fn agree(a: &EffectEstimate, b: &EffectEstimate, tolerance: f64) {
                 support.overlap,
             ]
         };
-        close(&fields(a), &fields(b), 10.0 * tolerance);
+        assert_close(&fields(a), &fields(b), 10.0 * tolerance);
     }
 }
 
@@ -87,14 +87,18 @@ fn queries() -> Table {
 
 /// With a landmark at every distinct row, effects equal those from all rows up to the landmarks' jitter.
 #[test]
-fn landmarks_at_all_rows_lose_nothing() {
-    let studies = levels(90);
+fn landmarks_at_all_rows_are_exact() {
+    let studies = discrete_studies(90);
     let [exact, approximate] = exact_and_landmark(&studies, 40);
     assert_eq!(exact.unexplained(), []);
-    let left = approximate.unexplained();
-    assert_eq!(left.iter().map(|(study, _)| *study).collect::<Vec<_>>(), [0, 1]);
-    assert!(left.iter().all(|(_, share)| *share < 1e-8), "{left:?}");
-    agree(&approximate.evaluate(&queries()).unwrap(), &exact.evaluate(&queries()).unwrap(), 1e-6);
+    let unexplained_shares = approximate.unexplained();
+    assert_eq!(unexplained_shares.iter().map(|(study, _)| *study).collect::<Vec<_>>(), [0, 1]);
+    assert!(unexplained_shares.iter().all(|(_, share)| *share < 1e-8), "{unexplained_shares:?}");
+    assert_estimates_agree(
+        &approximate.evaluate(&queries()).unwrap(),
+        &exact.evaluate(&queries()).unwrap(),
+        1e-6,
+    );
     let population = TargetPopulation::Population(named(&[("z", &[0.2, 0.9, 1.4])]), vec![0.2, 0.5, 0.3]);
     for target in [
         population,
@@ -102,17 +106,21 @@ fn landmarks_at_all_rows_lose_nothing() {
         TargetPopulation::Treated(named(&[("x", &[0.5])])),
     ] {
         let [approximate, exact] = [&approximate, &exact]
-            .map(|effect| effect.on_population(&target, &STAY).unwrap().evaluate(&queries()).unwrap());
-        agree(&approximate, &exact, 1e-6);
+            .map(|effect| effect.on_population(&target, &NEVER_STOP).unwrap().evaluate(&queries()).unwrap());
+        assert_estimates_agree(&approximate, &exact, 1e-6);
     }
 
     // The front door.
-    let mut front = levels(90);
+    let mut front = discrete_studies(90);
     let x = front.studies[0].treatments.column(0).iter();
     let m: Vec<f64> = x.enumerate().map(|(i, x)| x + [0.0, 0.5, -0.5][i % 3]).collect();
     front.studies[0].route = IdentificationRoute::FrontDoor(named(&[("m", &m)]));
     let [exact, approximate] = exact_and_landmark(&front, 40);
-    agree(&approximate.evaluate(&queries()).unwrap(), &exact.evaluate(&queries()).unwrap(), 1e-6);
+    assert_estimates_agree(
+        &approximate.evaluate(&queries()).unwrap(),
+        &exact.evaluate(&queries()).unwrap(),
+        1e-6,
+    );
 
     // A second study in between, from y to v.
     let mut s = Stream(11);
@@ -128,42 +136,47 @@ fn landmarks_at_all_rows_lose_nothing() {
     let chain =
         Studies { studies: vec![studies.studies[0].clone(), second], points: named(&[("v", &v)]), outcome };
     let [exact, approximate] = exact_and_landmark(&chain, 40);
-    agree(&approximate.evaluate(&queries()).unwrap(), &exact.evaluate(&queries()).unwrap(), 1e-6);
+    assert_estimates_agree(
+        &approximate.evaluate(&queries()).unwrap(),
+        &exact.evaluate(&queries()).unwrap(),
+        1e-6,
+    );
     // The models to explain agree too, except for the constant, which does not affect Shapley values.
-    let variance = |effect: &Effect| {
+    let mean_and_scale = |effect: &Effect| {
         let (_, model, covariance) = effect.posteriors().unwrap().remove(0);
         (model.predict(&queries()).unwrap(), covariance.prior_scale)
     };
-    let ((mean, prior), (other, other_prior)) = (variance(&exact), variance(&approximate));
-    close(mean.data(), other.data(), 1e-6);
+    let ((mean, prior), (approximate_mean, other_prior)) =
+        (mean_and_scale(&exact), mean_and_scale(&approximate));
+    assert_close(mean.data(), approximate_mean.data(), 1e-6);
     assert!((prior - other_prior).abs() < 1e-6);
 }
 
 /// Variance reductions by further rows, and sums over mediators, equal those of all rows.
 #[test]
-fn advice_and_mediators_are_those_of_all_rows() {
-    let [exact, approximate] = exact_and_landmark(&levels(90), 40);
+fn variance_reductions_and_mediator_sums_equal_those_of_all_rows() {
+    let [exact, approximate] = exact_and_landmark(&discrete_studies(90), 40);
     let weights = Matrix::from_row_major(2, 4, vec![1.0, 0.0, 0.0, 0.0, 0.0, -1.0, 1.0, 0.0]);
     // New rows at landmarks, because only there such rows are represented exactly.
     let new_rows = [named(&[("x", &[0.5, 1.5]), ("z", &[0.5, 1.0])]), named(&[("y", &[-0.5, 1.0])])];
     for (study, rows) in new_rows.iter().enumerate() {
         let [approximate, exact] = [&approximate, &exact]
             .map(|effect| effect.variance_reduction_per_row(&queries(), &weights, study, rows).unwrap());
-        close(approximate.data(), exact.data(), 1e-6);
+        assert_close(approximate.data(), exact.data(), 1e-6);
         assert!(exact.data().iter().all(|v| *v > 0.0));
     }
     let [approximate, exact] =
         [&approximate, &exact].map(|effect| effect.as_mediator_sums(&queries()).unwrap().remove(0).1);
-    close(approximate.weights.data(), exact.weights.data(), 1e-6);
-    let [of_few, of_all] = [&approximate, &exact]
+    assert_close(approximate.weights.data(), exact.weights.data(), 1e-6);
+    let [approximate_outcome, exact_outcome] = [&approximate, &exact]
         .map(|mediator_sum| mediator_sum.outcome.predict(&mediator_sum.mediators).unwrap());
-    close(of_few.data(), of_all.data(), 1e-6);
+    assert_close(approximate_outcome.data(), exact_outcome.data(), 1e-6);
 }
 
 /// The moments of 4,000 draws are within five standard errors.
 #[test]
-fn draws_have_the_moments_they_should() {
-    let [_, effect] = exact_and_landmark(&levels(90), 40);
+fn draws_have_the_estimated_moments() {
+    let [_, effect] = exact_and_landmark(&discrete_studies(90), 40);
     let draws = 4000;
     let estimate = effect.evaluate(&queries()).unwrap();
     let drawn = effect.sample(&queries(), draws, 3).unwrap();
@@ -179,7 +192,7 @@ fn draws_have_the_moments_they_should() {
     }
 }
 
-fn smooth(n: usize) -> Studies {
+fn smooth_studies(n: usize) -> Studies {
     let mut s = Stream(19);
     let z: Vec<f64> = (0..n).map(|_| s.normal()).collect();
     let x: Vec<f64> = z.iter().map(|z| 0.6 * z + s.normal()).collect();
@@ -194,18 +207,23 @@ fn smooth(n: usize) -> Studies {
 
 /// More landmarks come nearer to all rows, and the share that they leave unexplained shows how near.
 #[test]
-fn more_landmarks_come_nearer_to_all_rows() {
-    let studies = smooth(300);
+fn more_landmarks_approximate_all_rows_better() {
+    let studies = smooth_studies(300);
     let exact = studies.effect(&parameters(&studies, None)).unwrap().evaluate(&queries()).unwrap();
     let errors: Vec<[f64; 3]> = [6, 20, 80]
         .iter()
         .map(|count| {
             let effect = studies.effect(&parameters(&studies, Some(*count))).unwrap();
-            let left = effect.unexplained().iter().map(|(_, share)| *share).fold(0.0, f64::max);
+            let unexplained_share = effect.unexplained().iter().map(|(_, share)| *share).fold(0.0, f64::max);
             let estimate = effect.evaluate(&queries()).unwrap();
             let mean_error = |q: usize| (estimate.mean[q] - exact.mean[q]).abs();
-            let wider = |q: usize| (estimate.covariance[(q, q)] / exact.covariance[(q, q)] - 1.0).abs();
-            [left, (0..3).map(mean_error).fold(0.0, f64::max), (0..4).map(wider).fold(0.0, f64::max)]
+            let variance_error =
+                |q: usize| (estimate.covariance[(q, q)] / exact.covariance[(q, q)] - 1.0).abs();
+            [
+                unexplained_share,
+                (0..3).map(mean_error).fold(0.0, f64::max),
+                (0..4).map(variance_error).fold(0.0, f64::max),
+            ]
         })
         .collect();
     for k in 0..3 {
@@ -221,7 +239,7 @@ fn more_landmarks_come_nearer_to_all_rows() {
 /// band.
 #[test]
 fn a_fit_of_many_rows_finds_the_truth() {
-    let studies = smooth(3100);
+    let studies = smooth_studies(3100);
     let fusion = CausalFusion { draws: 3, ..CausalFusion::default() };
     let effect = fusion.fit(&studies).unwrap();
     assert_eq!(effect.unexplained().len(), 2);

@@ -22,7 +22,7 @@ fn named(columns: &[(&str, &[f64])]) -> Table {
 }
 
 /// The kernel `1 + u v` of a column.
-fn line(column: usize) -> Kernel {
+fn linear_kernel(column: usize) -> Kernel {
     Kernel::constant(1.0) + Linear { columns: vec![column], center: vec![0.0], scale: vec![1.0] }.into()
 }
 
@@ -62,8 +62,13 @@ fn parameters(study: StudyParameters, kernel: Kernel) -> Parameters {
     Parameters { studies: vec![study], outcome, adjustment: true, landmarks: None }
 }
 
-fn numbers() -> StudyParameters {
-    StudyParameters { treatments: line(0), covariates: Some(line(0)), ridge: RIDGE, intercepting: None }
+fn linear_parameters() -> StudyParameters {
+    StudyParameters {
+        treatments: linear_kernel(0),
+        covariates: Some(linear_kernel(0)),
+        ridge: RIDGE,
+        intercepting: None,
+    }
 }
 
 fn adjustment(effect: &Effect) -> Matrix {
@@ -73,10 +78,10 @@ fn adjustment(effect: &Effect) -> Matrix {
 
 /// Returns the Bayesian-bootstrap covariance of the population means of queries i and j, from effects by
 /// query and person.
-fn bootstrap(person_effects: &[Vec<f64>], i: usize, j: usize) -> f64 {
-    let n = person_effects[i].len() as f64;
-    let mean = |q: usize| person_effects[q].iter().sum::<f64>() / n;
-    (dot(&person_effects[i], &person_effects[j]) / n - mean(i) * mean(j)) / (n + 1.0)
+fn bootstrap(unit_effects: &[Vec<f64>], i: usize, j: usize) -> f64 {
+    let n = unit_effects[i].len() as f64;
+    let mean = |q: usize| unit_effects[q].iter().sum::<f64>() / n;
+    (dot(&unit_effects[i], &unit_effects[j]) / n - mean(i) * mean(j)) / (n + 1.0)
 }
 
 struct Data {
@@ -104,7 +109,7 @@ fn data() -> Data {
 #[test]
 fn front_door_variance_counts_treatments_and_mediators() {
     let Data { x, other: m, y, y2, t, .. } = data();
-    let (of_x, covariate_scale, own_ridge) = (0.7, 1.3, 0.25);
+    let (treatment_scale, covariate_scale, mediator_ridge) = (0.7, 1.3, 0.25);
     let study = |treatments: (&str, &[f64]), route: IdentificationRoute| Studies {
         studies: vec![Study {
             treatments: named(&[treatments]),
@@ -115,54 +120,59 @@ fn front_door_variance_counts_treatments_and_mediators() {
         points: named(&[("y", &y2)]),
         outcome: t.clone(),
     };
-    let front = study(("x", &x), IdentificationRoute::FrontDoor(named(&[("m", &m)])));
+    let front_door = study(("x", &x), IdentificationRoute::FrontDoor(named(&[("m", &m)])));
     let study_parameters = StudyParameters {
-        covariates: Some(covariate_scale * line(0)),
-        intercepting: Some((of_x * line(0), own_ridge)),
-        ..numbers()
+        covariates: Some(covariate_scale * linear_kernel(0)),
+        intercepting: Some((treatment_scale * linear_kernel(0), mediator_ridge)),
+        ..linear_parameters()
     };
-    let part = adjustment(&front.effect(&parameters(study_parameters, line(0))).unwrap());
+    let part = adjustment(&front_door.effect(&parameters(study_parameters, linear_kernel(0))).unwrap());
 
     let b = outcome_coefficients(&y2.iter().map(|y| features(*y)).collect::<Vec<_>>(), &t);
     let h: Vec<f64> = y.iter().map(|y| dot(&b, &features(*y))).collect();
     let root = covariate_scale.sqrt();
     let psi = |m: f64| -> Vec<f64> { features(m).iter().map(|v| root * v).collect() };
     let rows: Vec<Vec<f64>> = x.iter().zip(&m).map(|(x, m)| outer(&features(*x), &psi(*m))).collect();
-    let of_both = ridge(&rows, &h, RIDGE);
+    let joint_coefficients = ridge(&rows, &h, RIDGE);
     // Features of the mediator, regressed on the treatment.
-    let scaled = |x: f64| -> Vec<f64> { features(x).iter().map(|v| of_x.sqrt() * v).collect() };
+    let scaled = |x: f64| -> Vec<f64> { features(x).iter().map(|v| treatment_scale.sqrt() * v).collect() };
     let treated: Vec<Vec<f64>> = x.iter().map(|x| scaled(*x)).collect();
-    let led: Vec<Vec<f64>> = (0..2)
-        .map(|k| ridge(&treated, &m.iter().map(|m| psi(*m)[k]).collect::<Vec<_>>(), own_ridge))
+    let mediator_coefficients: Vec<Vec<f64>> = (0..2)
+        .map(|k| ridge(&treated, &m.iter().map(|m| psi(*m)[k]).collect::<Vec<_>>(), mediator_ridge))
         .collect();
-    let person_effects: Vec<Vec<f64>> = TREATMENTS
+    let unit_effects: Vec<Vec<f64>> = TREATMENTS
         .iter()
         .map(|a| {
-            let to: Vec<f64> = led.iter().map(|line| dot(line, &scaled(*a))).collect();
-            x.iter().map(|x| dot(&of_both, &outer(&features(*x), &to))).collect()
+            let mediator_features: Vec<f64> =
+                mediator_coefficients.iter().map(|linear_kernel| dot(linear_kernel, &scaled(*a))).collect();
+            x.iter().map(|x| dot(&joint_coefficients, &outer(&features(*x), &mediator_features))).collect()
         })
         .collect();
     // The effect of the mediator, adjusted for treatments, has the uncertainty of the studies only.
-    let back = study(("m", &m), IdentificationRoute::BackDoor(named(&[("x", &x)])));
-    let study_parameters = StudyParameters { treatments: covariate_scale * line(0), ..numbers() };
-    let estimate =
-        back.effect(&parameters(study_parameters, line(0))).unwrap().evaluate(&named(&[("m", &m)])).unwrap();
+    let back_door = study(("m", &m), IdentificationRoute::BackDoor(named(&[("x", &x)])));
+    let study_parameters =
+        StudyParameters { treatments: covariate_scale * linear_kernel(0), ..linear_parameters() };
+    let estimate = back_door
+        .effect(&parameters(study_parameters, linear_kernel(0)))
+        .unwrap()
+        .evaluate(&named(&[("m", &m)]))
+        .unwrap();
     let mean = t.iter().sum::<f64>() / t.len() as f64;
-    let open = |q: usize| -> f64 {
+    let variance = |q: usize| -> f64 {
         let parts = estimate.causes.iter().filter(|(cause, _)| *cause != UncertaintyCause::Adjustment);
         parts.map(|(_, part)| part[(q, q)]).sum()
     };
-    let square = (0..10).map(|q| (estimate.mean[q] - mean).powi(2) + open(q)).sum::<f64>() / 10.0;
+    let mean_square = (0..10).map(|q| (estimate.mean[q] - mean).powi(2) + variance(q)).sum::<f64>() / 10.0;
     // `k(x, x') - k(x, X)(K + λ)⁻¹k(X, x')` is λ φ(x)ᵀ(ΦᵀΦ + λ)⁻¹φ(x').
     let mut gram = Matrix::zeros(2, 2);
     for row in &treated {
         (0..2).for_each(|i| (0..2).for_each(|j| gram[(i, j)] += row[i] * row[j]));
     }
-    gram.add_diagonal(|_| own_ridge);
+    gram.add_diagonal(|_| mediator_ridge);
     for (i, a) in TREATMENTS.iter().enumerate() {
         for (j, b) in TREATMENTS.iter().enumerate() {
-            let left = own_ridge * dot(&scaled(*a), &lu_solve(&gram, &scaled(*b)));
-            let expected = bootstrap(&person_effects, i, j) + square * left;
+            let residual = mediator_ridge * dot(&scaled(*a), &lu_solve(&gram, &scaled(*b)));
+            let expected = bootstrap(&unit_effects, i, j) + mean_square * residual;
             let actual = part[(i, j)];
             assert!((actual - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{actual} {expected}");
         }
@@ -181,22 +191,27 @@ fn shared_covariates_count_the_study_population() {
     };
     let studies =
         Studies { studies: vec![study], points: named(&[("y", &y2), ("w", &w2)]), outcome: t.clone() };
-    let part = adjustment(&studies.effect(&parameters(numbers(), line(0) * line(1))).unwrap());
+    let part = adjustment(
+        &studies.effect(&parameters(linear_parameters(), linear_kernel(0) * linear_kernel(1))).unwrap(),
+    );
 
     let joint_features = |y: f64, w: f64| outer(&features(y), &features(w));
     let b = outcome_coefficients(&(0..8).map(|i| joint_features(y2[i], w2[i])).collect::<Vec<_>>(), &t);
     let rows: Vec<Vec<f64>> = x.iter().zip(&w).map(|(x, w)| outer(&features(*x), &features(*w))).collect();
-    let led: Vec<Vec<f64>> =
+    let mediator_coefficients: Vec<Vec<f64>> =
         (0..2).map(|k| ridge(&rows, &y.iter().map(|y| features(*y)[k]).collect::<Vec<_>>(), RIDGE)).collect();
-    let person = |a: f64, w: f64| -> f64 {
-        let to: Vec<f64> = led.iter().map(|line| dot(line, &outer(&features(a), &features(w)))).collect();
-        dot(&b, &outer(&to, &features(w)))
+    let unit_effect = |a: f64, w: f64| -> f64 {
+        let mediator_features: Vec<f64> = mediator_coefficients
+            .iter()
+            .map(|linear_kernel| dot(linear_kernel, &outer(&features(a), &features(w))))
+            .collect();
+        dot(&b, &outer(&mediator_features, &features(w)))
     };
-    let person_effects: Vec<Vec<f64>> =
-        TREATMENTS.iter().map(|a| w.iter().map(|w| person(*a, *w)).collect()).collect();
+    let unit_effects: Vec<Vec<f64>> =
+        TREATMENTS.iter().map(|a| w.iter().map(|w| unit_effect(*a, *w)).collect()).collect();
     for i in 0..3 {
         for j in 0..3 {
-            let (actual, expected) = (part[(i, j)], bootstrap(&person_effects, i, j));
+            let (actual, expected) = (part[(i, j)], bootstrap(&unit_effects, i, j));
             assert!((actual - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{actual} {expected}");
         }
     }

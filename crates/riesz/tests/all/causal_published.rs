@@ -21,11 +21,11 @@ const TREATMENTS: [f64; 2] = [0.4, -1.0];
 const RIDGE: f64 = 0.3;
 const NOISE: f64 = 0.2;
 
-fn of_x() -> Kernel {
+fn treatment_kernel() -> Kernel {
     Kernel::gaussian(&[0.9])
 }
 
-fn of_y() -> Kernel {
+fn mediator_kernel() -> Kernel {
     1.3 * Kernel::gaussian(&[0.5])
 }
 
@@ -37,9 +37,13 @@ fn effect(level: f64) -> Effect {
         shared: None,
     };
     let studies = Studies { studies: vec![first], points: named("y", &Y2), outcome: T.to_vec() };
-    let study_parameters =
-        StudyParameters { treatments: of_x(), covariates: None, ridge: RIDGE, intercepting: None };
-    let outcome = OutcomeGpParameters { kernel: of_y(), noise: NOISE, intercept_variance: level };
+    let study_parameters = StudyParameters {
+        treatments: treatment_kernel(),
+        covariates: None,
+        ridge: RIDGE,
+        intercepting: None,
+    };
+    let outcome = OutcomeGpParameters { kernel: mediator_kernel(), noise: NOISE, intercept_variance: level };
     studies
         .effect(&Parameters { studies: vec![study_parameters], outcome, adjustment: false, landmarks: None })
         .unwrap()
@@ -71,32 +75,36 @@ fn times(a: &Matrix, factor: f64) -> Matrix {
 /// observes `k(y_i, y_·)` as μ(x_i) at the mediators, with noise of covariance λ r. The effect is `Σ_uv ξ_u
 /// M_uv ζ_v(x)`.
 #[test]
-fn both_forms_are_regressions_in_coordinates() {
-    let places = named("y", &[&Y[..], &Y2].concat());
-    let root = (1.0 / places.rows() as f64).sqrt();
-    let a = times(&of_y().cross_gram(&named("y", &Y), &places), root);
-    let of_t = times(&of_y().cross_gram(&named("y", &Y2), &places), root);
-    let m = times(&of_y().gram(&places), root * root);
+fn both_forms_match_regressions_in_coordinates() {
+    let landmarks = named("y", &[&Y[..], &Y2].concat());
+    let root = (1.0 / landmarks.rows() as f64).sqrt();
+    let mediator_features = times(&mediator_kernel().cross_gram(&named("y", &Y), &landmarks), root);
+    let outcome_features = times(&mediator_kernel().cross_gram(&named("y", &Y2), &landmarks), root);
+    let m = times(&mediator_kernel().gram(&landmarks), root * root);
     let mean_t = T.iter().sum::<f64>() / 4.0;
     let t = Matrix::column_vector(T.iter().map(|t| t - mean_t).collect());
-    let seen = plus_diagonal(of_t.matmul(&of_t.transpose()), NOISE);
-    let xi = of_t.transpose().matmul(&solved(&seen, &t));
+    let outcome_gram = plus_diagonal(outcome_features.matmul(&outcome_features.transpose()), NOISE);
+    let xi = outcome_features.transpose().matmul(&solved(&outcome_gram, &t));
     let identity = plus_diagonal(Matrix::zeros(9, 9), 1.0);
-    let cov_xi = minus(&identity, &of_t.transpose().matmul(&solved(&seen, &of_t)));
-    let r = a.matmul(&a.transpose());
-    let projection = a.transpose().matmul(&solved(&r, &a));
+    let cov_xi =
+        minus(&identity, &outcome_features.transpose().matmul(&solved(&outcome_gram, &outcome_features)));
+    let r = mediator_features.matmul(&mediator_features.transpose());
+    let projection = mediator_features.transpose().matmul(&solved(&r, &mediator_features));
     // The regression on x.
     let (x, queries) = (named("x", &X), named("x", &TREATMENTS));
-    let phi = of_x().cross_gram(&x, &queries);
-    let weights = solved(&plus_diagonal(of_x().gram(&x), RIDGE), &phi);
-    let (f, g) = (of_x().gram(&queries), phi.transpose().matmul(&weights));
-    let zeta = a.transpose().matmul(&solved(&r, &of_y().gram(&named("y", &Y)).matmul(&weights)));
+    let phi = treatment_kernel().cross_gram(&x, &queries);
+    let weights = solved(&plus_diagonal(treatment_kernel().gram(&x), RIDGE), &phi);
+    let (f, g) = (treatment_kernel().gram(&queries), phi.transpose().matmul(&weights));
+    let zeta = mediator_features
+        .transpose()
+        .matmul(&solved(&r, &mediator_kernel().gram(&named("y", &Y)).matmul(&weights)));
     let (to_zeta, to_xi) = (m.matmul(&zeta), m.matmul(&xi));
     let transformed_cov = m.matmul(&cov_xi).matmul(&m);
     let trace = |m: &Matrix| (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>();
-    let (total, known) =
+    let (total, explained) =
         (to_xi.transpose().matmul(&to_xi), to_xi.transpose().matmul(&projection.matmul(&to_xi)));
-    let (open, less) = (trace(&transformed_cov), trace(&transformed_cov.matmul(&projection)));
+    let (prior_trace, explained_trace) =
+        (trace(&transformed_cov), trace(&transformed_cov.matmul(&projection)));
     let outcome = zeta.transpose().matmul(&transformed_cov.matmul(&zeta));
     for level in [0.0, 0.7] {
         for form in [IntegralForm::Landmarks, IntegralForm::Integrals] {
@@ -109,12 +117,12 @@ fn both_forms_are_regressions_in_coordinates() {
                 let mean = mean_t + (0..9).map(|u| xi[(u, 0)] * to_zeta[(u, i)]).sum::<f64>();
                 assert!((estimate.mean[i] - mean).abs() < 1e-8, "{form:?} {} {mean}", estimate.mean[i]);
                 for j in 0..2 {
-                    let first = total[(0, 0)] * f[(i, j)] - known[(0, 0)] * g[(i, j)];
-                    let inter = open * f[(i, j)] - less * g[(i, j)];
+                    let first = total[(0, 0)] * f[(i, j)] - explained[(0, 0)] * g[(i, j)];
+                    let interaction = prior_trace * f[(i, j)] - explained_trace * g[(i, j)];
                     for (cause, expected) in [
                         (UncertaintyCause::Study(1), outcome[(i, j)]),
                         (UncertaintyCause::Study(0), first),
-                        (UncertaintyCause::Interaction, inter),
+                        (UncertaintyCause::Interaction, interaction),
                     ] {
                         let actual = part(cause)[(i, j)];
                         assert!((actual - expected).abs() < 1e-7, "{form:?} {cause:?} {actual} {expected}");
@@ -187,9 +195,13 @@ fn chains_of_studies_have_no_published_posterior() {
         points: named("y", &Y2),
         outcome: T.to_vec(),
     };
-    let study_parameters =
-        || StudyParameters { treatments: of_x(), covariates: None, ridge: RIDGE, intercepting: None };
-    let outcome = OutcomeGpParameters { kernel: of_y(), noise: NOISE, intercept_variance: 0.0 };
+    let study_parameters = || StudyParameters {
+        treatments: treatment_kernel(),
+        covariates: None,
+        ridge: RIDGE,
+        intercepting: None,
+    };
+    let outcome = OutcomeGpParameters { kernel: mediator_kernel(), noise: NOISE, intercept_variance: 0.0 };
     let effect = studies
         .effect(&Parameters {
             studies: vec![study_parameters(), study_parameters()],

@@ -28,7 +28,7 @@ fn refused(graph: &str, query: &CausalQuery) -> (IdentificationError, String) {
 }
 
 #[test]
-fn the_statin_example() {
+fn statin_effect_is_identified_and_described() {
     let graph = Graph::parse(STATIN).unwrap();
     let identification = identify(Some(&graph), &query(&["id statin age bmi psa", "psa volume"])).unwrap();
     assert_eq!(
@@ -56,8 +56,8 @@ fn the_statin_example() {
     let shared = ["statin age bmi psa", "psa age volume"];
     let identification = identify(Some(&graph), &query(&shared)).unwrap();
     assert_eq!(identification.bridges[0].unused, ["age"]);
-    let acting = Graph::parse(&format!("{STATIN}; age -> volume")).unwrap();
-    let identification = identify(Some(&acting), &query(&shared)).unwrap();
+    let age_affects_volume = Graph::parse(&format!("{STATIN}; age -> volume")).unwrap();
+    let identification = identify(Some(&age_affects_volume), &query(&shared)).unwrap();
     assert_eq!(
         (identification.bridges[0].mediators.clone(), identification.bridges[0].passive.clone()),
         (columns("psa"), columns("age"))
@@ -66,22 +66,22 @@ fn the_statin_example() {
         identification.to_string(),
         "back-door, adjusting for age and bmi; volume depends on statin only through psa and age"
     );
-    let trial = CausalQuery { strategy: Strategy::Randomized, ..query(&shared) };
-    let identification = identify(Some(&acting), &trial).unwrap();
+    let randomized_query = CausalQuery { strategy: Strategy::Randomized, ..query(&shared) };
+    let identification = identify(Some(&age_affects_volume), &randomized_query).unwrap();
     assert_eq!(
         identification.to_string(),
         "randomized, adjusting for age; volume depends on statin only through psa and age"
     );
     assert!(identification.assumptions.contains(&"statin was assigned by chance in study 1".into()));
     let differing = CausalQuery { differs: [(1, columns("age"))].into(), ..query(&shared) };
-    let identification = identify(Some(&acting), &differing).unwrap();
+    let identification = identify(Some(&age_affects_volume), &differing).unwrap();
     assert!(identification.assumptions[2].ends_with(
         "in studies 1 and 2, as the only relevant difference between them is in age, which does not change it"
     ));
 }
 
 #[test]
-fn the_default_set_is_next_to_the_outcome() {
+fn default_set_is_nearest_to_the_outcome() {
     let graph = Graph::parse("far -> statin; far -> near -> volume; statin -> volume").unwrap();
     let identification = identify(Some(&graph), &query(&["far near statin volume"])).unwrap();
     assert_eq!(
@@ -95,7 +95,7 @@ fn the_default_set_is_next_to_the_outcome() {
 }
 
 #[test]
-fn three_studies_make_a_chain() {
+fn three_studies_are_chained() {
     let graph = "age -> dose; age -> a; dose -> a -> b -> volume; w -> b; w -> volume";
     let chained = |studies: &[&str]| CausalQuery { treatments: columns("dose"), ..query(studies) };
     let graph = Graph::parse(graph).unwrap();
@@ -122,7 +122,7 @@ fn three_studies_make_a_chain() {
 }
 
 #[test]
-fn several_treatments_act_together() {
+fn joint_effects_separate_treatments_without_effect() {
     let graph = Graph::parse("c -> p; c -> m; p -> m; q -> m; m -> t; p -> q; r -> p").unwrap();
     let joint_query = CausalQuery {
         treatments: columns("q p r"),
@@ -140,13 +140,13 @@ fn several_treatments_act_together() {
         "back-door, adjusting for c; t depends on q and p only through m; r has no effect in addition \
          to q and p"
     );
-    let none = CausalQuery {
+    let no_effect_query = CausalQuery {
         treatments: columns("t"),
         outcome: "m".into(),
         studies: vec![columns("t"), columns("m")],
         ..joint_query
     };
-    let identification = identify(Some(&graph), &none).unwrap();
+    let identification = identify(Some(&graph), &no_effect_query).unwrap();
     assert!(identification.is_constant());
     assert_eq!(identification.to_string(), "t does not affect m: its mean is the same whatever is done");
 }
@@ -205,7 +205,7 @@ fn refusals_name_variables_and_helpful_measurements() {
 }
 
 #[test]
-fn refusals_name_what_studies_lack_together() {
+fn refusals_name_variables_missing_from_several_studies() {
     let (refusal, text) =
         refused("statin -> psa -> volume; psa <- c -> volume", &query(&["statin psa", "psa volume"]));
     assert!(
@@ -247,7 +247,7 @@ fn refusals_name_what_studies_lack_together() {
 }
 
 #[test]
-fn unfit_queries_are_refused() {
+fn invalid_queries_are_refused() {
     let (_, text) = refused(STATIN, &query(&["age bmi psa", "psa volume"]));
     assert_eq!(text, "study 1 has no column 'statin', a treatment: there are: age, bmi, psa");
     let (refusal, text) = refused(STATIN, &query(&["statin age bmi psa", "psa Volumes"]));
@@ -301,8 +301,8 @@ fn unfit_queries_are_refused() {
 fn user_sets_are_checked_against_the_graph() {
     let graph = Graph::parse(&format!("{STATIN}; statin -> side; age -> volume")).unwrap();
     let studies = ["statin age bmi psa side", "psa age volume"];
-    let with = |strategy| CausalQuery { strategy, ..query(&studies) };
-    let identification = identify(Some(&graph), &with(Strategy::Adjust(columns("bmi")))).unwrap();
+    let query_with = |strategy| CausalQuery { strategy, ..query(&studies) };
+    let identification = identify(Some(&graph), &query_with(Strategy::Adjust(columns("bmi")))).unwrap();
     // Age is shared and affects the volume: it belongs to the set, whether the user lists it or not.
     assert_eq!(
         (identification.adjustment(), identification.source),
@@ -327,16 +327,16 @@ fn user_sets_are_checked_against_the_graph() {
             "psa cannot be a front door: it is the outcome, or a column that the studies share",
         ),
     ] {
-        let text = identify(Some(&graph), &with(strategy)).unwrap_err().to_string();
+        let text = identify(Some(&graph), &query_with(strategy)).unwrap_err().to_string();
         assert!(text.starts_with(expected), "{text}");
     }
 }
 
 #[test]
-fn without_a_graph_user_sets_are_trusted() {
+fn user_sets_are_assumed_without_a_graph() {
     let studies = ["statin age bmi psa", "psa age volume"];
-    let with = |strategy| CausalQuery { strategy, ..query(&studies) };
-    let identification = identify(None, &with(Strategy::Adjust(columns("age bmi")))).unwrap();
+    let query_with = |strategy| CausalQuery { strategy, ..query(&studies) };
+    let identification = identify(None, &query_with(Strategy::Adjust(columns("age bmi")))).unwrap();
     assert_eq!(
         identification.to_string(),
         "back-door, adjusting for age and bmi (given by the user, not derived); volume depends on statin \
@@ -356,9 +356,9 @@ fn without_a_graph_user_sets_are_trusted() {
             "the mean of volume given psa and age is the same in studies 1 and 2",
         ]
     );
-    let identification = identify(None, &with(Strategy::Randomized)).unwrap();
+    let identification = identify(None, &query_with(Strategy::Randomized)).unwrap();
     assert_eq!(identification.bridges[0].mediators, ["age", "psa"]);
-    let identification = identify(None, &with(Strategy::FrontDoor(columns("bmi")))).unwrap();
+    let identification = identify(None, &query_with(Strategy::FrontDoor(columns("bmi")))).unwrap();
     assert_eq!(
         identification.to_string(),
         "front-door through bmi (given by the user, not derived); volume depends on statin only through age \
@@ -366,14 +366,14 @@ fn without_a_graph_user_sets_are_trusted() {
     );
     for (query, expected) in [
         (
-            with(Strategy::Derive),
+            query_with(Strategy::Derive),
             "graph = none is not allowed: without a graph, say which columns to adjust for",
         ),
-        (with(Strategy::Adjust(columns("psa age"))), "share no column that could carry the effect"),
-        (with(Strategy::Adjust(columns("weight"))), "study 1 has no column 'weight', adjusted for"),
-        (with(Strategy::Adjust(columns("statin"))), "statin cannot be adjusted for"),
+        (query_with(Strategy::Adjust(columns("psa age"))), "share no column that could carry the effect"),
+        (query_with(Strategy::Adjust(columns("weight"))), "study 1 has no column 'weight', adjusted for"),
+        (query_with(Strategy::Adjust(columns("statin"))), "statin cannot be adjusted for"),
         (
-            CausalQuery { differs: [(1, columns("age"))].into(), ..with(Strategy::Randomized) },
+            CausalQuery { differs: [(1, columns("age"))].into(), ..query_with(Strategy::Randomized) },
             "only a graph can decide",
         ),
     ] {

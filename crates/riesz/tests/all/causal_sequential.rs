@@ -28,26 +28,26 @@ fn orders(items: &Set) -> Vec<Vec<usize>> {
 fn has_sequence(net: &Net, order: &[usize], k: usize, y: usize, measured: &Set, conditioning: &Set) -> bool {
     let Some(&x) = order.get(k) else { return true };
     let (current, later): (Set, Set) = ([x].into(), order[k + 1..].iter().copied().collect());
-    let behind = net.without_arrows(&later, &current);
+    let backdoor_net = net.without_arrows(&later, &current);
     let excluded = &(&net.descendants(&(&current | &later)) | conditioning) | &[y].into();
     subsets(&(measured - &excluded)).into_iter().any(|z| {
         let adjusted = &z | conditioning;
-        behind.separated(&current, &[y].into(), &adjusted)
+        backdoor_net.separated(&current, &[y].into(), &adjusted)
             && has_sequence(net, order, k + 1, y, measured, &(&adjusted | &current))
     })
 }
 
 /// Returns the value of the g-formula of some steps at the treatments' values in `dose`.
-pub fn g_formula(steps: &[SequentialStep], seen: &[f64], dose: usize, y: usize) -> f64 {
+pub fn g_formula(steps: &[SequentialStep], observed: &[f64], dose: usize, y: usize) -> f64 {
     let covariates = steps.iter().fold(0, |bits, step| bits | mask(&step.adjust));
     let treatments = steps.iter().fold(0, |bits, step| bits | mask(std::slice::from_ref(&step.treatment)));
     let (x, t) = (dose & treatments, 1 << y);
     let term = |z: usize| {
         let state = x | z | t;
-        let mut weight = conditional(seen, t, treatments | covariates, state);
+        let mut weight = conditional(observed, t, treatments | covariates, state);
         let mut history = 0;
         for step in steps {
-            weight *= conditional(seen, mask(&step.adjust), history, state);
+            weight *= conditional(observed, mask(&step.adjust), history, state);
             history |= mask(&step.adjust) | mask(std::slice::from_ref(&step.treatment));
         }
         weight
@@ -71,32 +71,33 @@ fn sequences_exist_where_enumeration_finds_one_and_give_the_effect() {
         let measured = &(&draw(&mut s, &candidates, 0.85) | &x) | &[y].into();
         let graph = net.graph();
         let sequence = sequential_adjustment(&graph, &names(&x), &name(y), &names(&measured)).unwrap();
-        let set = net.without_arrows(&x, &Set::new());
-        let acting: Set = x.iter().copied().filter(|&v| set.descendants(&[v].into()).contains(&y)).collect();
-        let causal = |order: &Vec<usize>| {
+        let intervened = net.without_arrows(&x, &Set::new());
+        let effective_treatments: Set =
+            x.iter().copied().filter(|&v| intervened.descendants(&[v].into()).contains(&y)).collect();
+        let is_causal_order = |order: &Vec<usize>| {
             (0..order.len()).all(|k| {
                 net.descendants(&[order[k]].into()).is_disjoint(&order[..k].iter().copied().collect())
             })
         };
-        let exists = orders(&acting)
+        let exists = orders(&effective_treatments)
             .into_iter()
-            .filter(causal)
+            .filter(is_causal_order)
             .any(|order| has_sequence(&net, &order, 0, y, &measured, &Set::new()));
         assert_eq!(sequence.is_some(), exists, "{graph}: {x:?} on {y}, measured {measured:?}");
         let Some(steps) = sequence else {
             counts[0] += 1;
             continue;
         };
-        assert_eq!(steps.iter().map(|step| number(&step.treatment)).collect::<Set>(), acting);
+        assert_eq!(steps.iter().map(|step| number(&step.treatment)).collect::<Set>(), effective_treatments);
         counts[1] += 1;
         counts[2] += usize::from(steps.iter().skip(1).any(|step| !step.adjust.is_empty()));
         counts[3] += usize::from(steps.is_empty());
         let tables = tables(&net, &mut s);
-        let seen = joint(&net, &tables, &BTreeMap::new());
+        let observed = joint(&net, &tables, &BTreeMap::new());
         for dose in states(mask(&names(&x))) {
             let forced = x.iter().map(|&v| (v, dose >> v & 1)).collect();
             let truth = share(&joint(&net, &tables, &forced), 1 << y, 1 << y);
-            let value = g_formula(&steps, &seen, dose, y);
+            let value = g_formula(&steps, &observed, dose, y);
             assert!((value - truth).abs() < 1e-9, "{graph}: {steps:?}: {value} {truth}");
         }
     }

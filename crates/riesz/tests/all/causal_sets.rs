@@ -29,9 +29,9 @@ pub fn is_front_door(net: &Net, x: &Set, y: &Set, set: &Set, passive: &Set) -> b
 /// Adds a hidden common cause, which only a front door can adjust for, and removes the arrow between the two.
 pub fn confound(net: &mut Net, x: usize, y: usize) {
     net.arrows.remove(&(x, y));
-    let twice =
+    let is_confounded =
         (net.variables..net.nodes).any(|h| net.arrows.contains(&(h, x)) && net.arrows.contains(&(h, y)));
-    if !twice {
+    if !is_confounded {
         net.arrows.extend([(net.nodes, x), (net.nodes, y)]);
         net.nodes += 1;
     }
@@ -63,9 +63,9 @@ struct Case {
     y: usize,
     measured: Set,
     /// Treatments with a directed path to the outcome that avoids the other treatments.
-    acting: Set,
+    effective_treatments: Set,
     /// The measured variables that a set may contain.
-    free: Set,
+    candidates: Set,
     /// Back-door sets.
     back: Vec<Set>,
     /// Front-door sets.
@@ -86,16 +86,16 @@ impl Case {
         }
         let measured = &(&draw(s, &variables, 0.75) | &x) | &[y].into();
         let directed = |path: &Vec<usize>| path.windows(2).all(|w| net.arrows.contains(&(w[0], w[1])));
-        let acts =
+        let is_effective =
             |v: &usize| net.paths(*v, y).iter().any(|p| directed(p) && p[1..].iter().all(|w| !x.contains(w)));
-        let acting: Set = x.iter().copied().filter(acts).collect();
+        let effective_treatments: Set = x.iter().copied().filter(is_effective).collect();
         let outcome: Set = [y].into();
-        let free = &measured - &(&acting | &outcome);
-        let is_back = |z: &Set| is_back_door(&net, &acting, &outcome, z);
-        let is_front = |z: &Set| is_front_door(&net, &acting, &outcome, z, &Set::new());
-        let back = subsets(&free).into_iter().filter(is_back).collect();
-        let front = subsets(&free).into_iter().filter(is_front).collect();
-        Self { graph: net.graph(), net, x, y, measured, acting, free, back, front }
+        let candidates = &measured - &(&effective_treatments | &outcome);
+        let is_back = |z: &Set| is_back_door(&net, &effective_treatments, &outcome, z);
+        let is_front = |z: &Set| is_front_door(&net, &effective_treatments, &outcome, z, &Set::new());
+        let back = subsets(&candidates).into_iter().filter(is_back).collect();
+        let front = subsets(&candidates).into_iter().filter(is_front).collect();
+        Self { graph: net.graph(), net, x, y, measured, effective_treatments, candidates, back, front }
     }
 
     fn query(&self, measured: &Set) -> CausalQuery {
@@ -131,18 +131,19 @@ impl Case {
 
     /// A given set is accepted if and only if it satisfies the definition.
     fn assert_given(&self, set: &Set) {
-        let (Self { net, graph, acting, .. }, outcome) = (self, &[self.y].into());
-        let with = |strategy| identify(Some(graph), &CausalQuery { strategy, ..self.query(&self.measured) });
-        if !acting.is_empty() {
+        let (Self { net, graph, effective_treatments, .. }, outcome) = (self, &[self.y].into());
+        let identify_with =
+            |strategy| identify(Some(graph), &CausalQuery { strategy, ..self.query(&self.measured) });
+        if !effective_treatments.is_empty() {
             assert_eq!(
-                with(Strategy::Adjust(names(set))).is_ok(),
-                is_back_door(net, acting, outcome, set),
+                identify_with(Strategy::Adjust(names(set))).is_ok(),
+                is_back_door(net, effective_treatments, outcome, set),
                 "{graph}: {set:?}"
             );
-            let refused = with(Strategy::FrontDoor(names(set)));
+            let refused = identify_with(Strategy::FrontDoor(names(set)));
             assert_eq!(
                 refused.is_ok(),
-                is_front_door(net, acting, outcome, set, &Set::new()),
+                is_front_door(net, effective_treatments, outcome, set, &Set::new()),
                 "{graph}: {set:?}"
             );
             if let Err(Error::Causal(refusal)) = refused {
@@ -152,7 +153,7 @@ impl Case {
                 );
             }
             assert_eq!(
-                with(Strategy::Randomized).unwrap().strategy,
+                identify_with(Strategy::Randomized).unwrap().strategy,
                 EffectStrategy::Randomized { adjust: vec![] }
             );
         }
@@ -160,42 +161,39 @@ impl Case {
 }
 
 #[test]
-fn sets_are_those_of_the_definitions() {
+fn sets_match_the_definitions() {
     let mut s = Stream(7);
-    let (mut counts, mut helping) = ([0; 5], 0);
+    let (mut counts, mut suggestion_count) = ([0; 5], 0);
     for round in 0..1000 {
         let case = Case::random(&mut s, round);
         match identify(Some(&case.graph), &case.query(&case.measured)) {
             Ok(identification) => {
-                assert_eq!(numbers(&identification.treatments), case.acting);
+                assert_eq!(numbers(&identification.treatments), case.effective_treatments);
                 match &identification.strategy {
                     EffectStrategy::Constant => {
-                        assert!(case.acting.is_empty());
+                        assert!(case.effective_treatments.is_empty());
                         counts[0] += 1;
                     }
-                    EffectStrategy::BackDoor { adjust, alternatives: others, listed } => {
+                    EffectStrategy::BackDoor { adjust, alternatives, listed } => {
                         assert!(listed);
-                        assert_eq!(all_of(adjust, others), minimal(&case.back), "{}", case.graph);
-                        assert_eq!(others.len() + 1, minimal(&case.back).len());
+                        assert_eq!(all_of(adjust, alternatives), minimal(&case.back), "{}", case.graph);
+                        assert_eq!(alternatives.len() + 1, minimal(&case.back).len());
                         counts[1] += 1;
                     }
-                    EffectStrategy::FrontDoor {
-                        mediators: through,
-                        conditioning: given,
-                        alternatives: others,
-                        listed,
-                    } => {
-                        assert!(*listed && given.is_empty() && case.back.is_empty());
-                        assert_eq!(all_of(through, others), minimal(&case.front), "{}", case.graph);
-                        counts[2] += 1 + usize::from(through.len() > 1);
+                    EffectStrategy::FrontDoor { mediators, conditioning, alternatives, listed } => {
+                        assert!(*listed && conditioning.is_empty() && case.back.is_empty());
+                        assert_eq!(all_of(mediators, alternatives), minimal(&case.front), "{}", case.graph);
+                        counts[2] += 1 + usize::from(mediators.len() > 1);
                     }
                     EffectStrategy::Formula { would_help, .. } => {
                         assert!(
-                            case.back.is_empty() && case.front.is_empty() && !case.acting.is_empty(),
+                            case.back.is_empty()
+                                && case.front.is_empty()
+                                && !case.effective_treatments.is_empty(),
                             "{}",
                             case.graph
                         );
-                        helping += case.assert_helps(would_help);
+                        suggestion_count += case.assert_helps(would_help);
                         counts[4] += 1;
                     }
                     // Admissible sequences have their own tests.
@@ -210,19 +208,19 @@ fn sets_are_those_of_the_definitions() {
                     panic!("{refusal}")
                 };
                 assert!(
-                    case.back.is_empty() && case.front.is_empty() && !case.acting.is_empty(),
+                    case.back.is_empty() && case.front.is_empty() && !case.effective_treatments.is_empty(),
                     "{}",
                     case.graph
                 );
                 assert_eq!(open_paths.len(), 1);
                 counts[3] += 1;
-                helping += case.assert_helps(&would_help);
+                suggestion_count += case.assert_helps(&would_help);
             }
             Err(other) => panic!("{other}"),
         }
-        case.assert_given(&draw(&mut s, &case.free, 0.5));
+        case.assert_given(&draw(&mut s, &case.candidates, 0.5));
     }
-    assert!(helping > 25 && counts.iter().all(|&n| n > 10), "{counts:?} {helping}");
+    assert!(suggestion_count > 25 && counts.iter().all(|&n| n > 10), "{counts:?} {suggestion_count}");
 }
 
 /// With many candidates there is one minimal set, by the definition.
@@ -246,12 +244,12 @@ fn large_graphs_have_one_minimal_set() {
             studies: vec![graph.variables().to_vec()],
             ..CausalQuery::default()
         };
-        let EffectStrategy::BackDoor { adjust, alternatives: others, listed } =
+        let EffectStrategy::BackDoor { adjust, alternatives, listed } =
             identify(Some(&graph), &query).unwrap().strategy
         else {
             panic!()
         };
-        assert!(!listed && others.is_empty());
+        assert!(!listed && alternatives.is_empty());
         let expected: BTreeSet<String> = (0..m).map(|i| format!("d{i}")).collect();
         assert_eq!(adjust.into_iter().collect::<BTreeSet<_>>(), expected);
     }

@@ -65,7 +65,12 @@ pub fn states(mask: usize) -> Vec<usize> {
 }
 
 /// Computes E[outcome | do(treatments)] from the studies' tables alone, by the formula of the identification.
-fn fused(identification: &Identification, studies: &[Vec<f64>], dose: usize, outcome: usize) -> f64 {
+fn effect_from_tables(
+    identification: &Identification,
+    studies: &[Vec<f64>],
+    dose: usize,
+    outcome: usize,
+) -> f64 {
     let first = &studies[0];
     let x = mask(&identification.treatments);
     let bridges: Vec<usize> = identification.bridges.iter().map(|b| mask(&b.columns())).collect();
@@ -77,10 +82,10 @@ fn fused(identification: &Identification, studies: &[Vec<f64>], dose: usize, out
         let bridge_mean = |b: usize| match bridges.get(k + 1) {
             None => conditional(study, t, bridges[k], b | t),
             Some(&next) => {
-                let added = next & !bridges[k];
-                states(added)
+                let new_columns = next & !bridges[k];
+                states(new_columns)
                     .into_iter()
-                    .map(|o| conditional(study, added, bridges[k], b | o) * mean[&(o | (b & next))])
+                    .map(|o| conditional(study, new_columns, bridges[k], b | o) * mean[&(o | (b & next))])
                     .sum()
             }
         };
@@ -106,8 +111,8 @@ fn fused(identification: &Identification, studies: &[Vec<f64>], dose: usize, out
                 .map(|a| share(first, z, a) * conditional(first, y, x | z, dose | a) * value(a))
                 .sum()
         }
-        EffectStrategy::FrontDoor { mediators: through, .. } => {
-            let m = mask(through);
+        EffectStrategy::FrontDoor { mediators, .. } => {
+            let m = mask(mediators);
             let inner = |b: usize| -> f64 {
                 states(x)
                     .into_iter()
@@ -133,7 +138,7 @@ fn fused(identification: &Identification, studies: &[Vec<f64>], dose: usize, out
 
 /// Whether any choice of shared columns and of a set identifies the effect in two studies, by the definitions
 /// alone.
-fn some_way(net: &Net, x: &Set, y: usize, studies: &[Set], strategy: &Strategy) -> bool {
+fn is_identified_by_definition(net: &Net, x: &Set, y: usize, studies: &[Set], strategy: &Strategy) -> bool {
     let shared = &(&studies[0] & &studies[1]) - &(x | &[y].into());
     let affected = net.descendants(x);
     subsets(&shared).into_iter().any(|bridge| {
@@ -142,11 +147,11 @@ fn some_way(net: &Net, x: &Set, y: usize, studies: &[Set], strategy: &Strategy) 
             return false;
         }
         // Front doors within values of columns that the bridge does not need are not searched.
-        let less = |v: usize| bridge.iter().copied().filter(|&w| w != v).collect::<Set>();
-        let needed = bridge.iter().all(|&v| !net.separated(x, &[y].into(), &less(v)));
-        let free = &(&studies[0] - x) - &mediators;
+        let bridge_without = |v: usize| bridge.iter().copied().filter(|&w| w != v).collect::<Set>();
+        let needed = bridge.iter().all(|&v| !net.separated(x, &[y].into(), &bridge_without(v)));
+        let candidates = &(&studies[0] - x) - &mediators;
         *strategy == Strategy::Randomized
-            || subsets(&free).into_iter().any(|z| {
+            || subsets(&candidates).into_iter().any(|z| {
                 (z.is_superset(&passive) && is_back_door(net, x, &mediators, &z))
                     || (needed && is_front_door(net, x, &mediators, &z, &passive))
             })
@@ -154,9 +159,9 @@ fn some_way(net: &Net, x: &Set, y: usize, studies: &[Set], strategy: &Strategy) 
 }
 
 /// A graph, treatments, an outcome and studies.
-type Drawn = (Net, Set, usize, Vec<Set>);
+type Simulation = (Net, Set, usize, Vec<Set>);
 
-fn anything(s: &mut Stream, round: usize, studies: usize) -> Drawn {
+fn random_simulation(s: &mut Stream, round: usize, studies: usize) -> Simulation {
     let mut net = Net::random(s, 5 + round % 2, 0.4, round % 3);
     let (first, y) = some_effect(&net, s);
     if round.is_multiple_of(4) {
@@ -175,7 +180,7 @@ fn anything(s: &mut Stream, round: usize, studies: usize) -> Drawn {
 
 /// A chain from the treatment through a column of each bridge to the outcome, and other variables that affect
 /// it.
-fn chained(s: &mut Stream, studies: usize) -> Drawn {
+fn chain_simulation(s: &mut Stream, studies: usize) -> Simulation {
     let (length, n_covariates) = (studies + 1, 3);
     let mut net = Net {
         variables: length + n_covariates,
@@ -247,21 +252,23 @@ fn simulated_studies(
     strategy: &Strategy,
     s: &mut Stream,
 ) -> (Vec<Tables>, Vec<Vec<f64>>) {
-    let base = tables(net, s);
+    let base_tables = tables(net, s);
     let study_tables: Vec<Tables> = (0..count)
         .map(|k| {
-            let new = tables(net, s);
+            let changed_tables = tables(net, s);
             let differs = |v: usize| differs.get(&k).is_some_and(|set| set.contains(&v));
-            (0..net.nodes).map(|v| if differs(v) { new[v].clone() } else { base[v].clone() }).collect()
+            (0..net.nodes)
+                .map(|v| if differs(v) { changed_tables[v].clone() } else { base_tables[v].clone() })
+                .collect()
         })
         .collect();
     let mut distributions: Vec<Vec<f64>> =
         study_tables.iter().map(|tables| joint(net, tables, &BTreeMap::new())).collect();
     if *strategy == Strategy::Randomized {
-        let cut = net.without_arrows(x, &Set::new());
+        let intervened = net.without_arrows(x, &Set::new());
         let mut tables = study_tables[0].clone();
         x.iter().for_each(|&v| tables[v] = vec![0.3]);
-        distributions[0] = joint(&cut, &tables, &BTreeMap::new());
+        distributions[0] = joint(&intervened, &tables, &BTreeMap::new());
     }
     (study_tables, distributions)
 }
@@ -269,11 +276,14 @@ fn simulated_studies(
 #[test]
 fn identified_effects_equal_the_truth_in_every_model() {
     let mut s = Stream(3);
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for round in 0..4000 {
         let studies = 1 + round % 3;
-        let (net, x, y, columns) =
-            if round % 2 == 0 { anything(&mut s, round / 2, studies) } else { chained(&mut s, studies) };
+        let (net, x, y, columns) = if round % 2 == 0 {
+            random_simulation(&mut s, round / 2, studies)
+        } else {
+            chain_simulation(&mut s, studies)
+        };
         let graph = net.graph();
         let variables: Set = (0..net.variables).collect();
         let mut differs = BTreeMap::new();
@@ -292,38 +302,53 @@ fn identified_effects_equal_the_truth_in_every_model() {
             Ok(identification) => identification,
             Err(Error::Causal(refusal)) => {
                 let kind = format!("{refusal:?}").split(' ').next().unwrap().to_string();
-                *seen.entry(format!("{kind} {studies}")).or_default() += 1;
+                *counts.entry(format!("{kind} {studies}")).or_default() += 1;
                 if studies == 2
                     && x.len() == 1
                     && !matches!(*refusal, IdentificationError::NotTransportable { .. })
                 {
-                    assert!(!some_way(&net, &x, y, &columns, &strategy), "{graph}\n{query:?}\n{refusal}");
+                    assert!(
+                        !is_identified_by_definition(&net, &x, y, &columns, &strategy),
+                        "{graph}\n{query:?}\n{refusal}"
+                    );
                 }
                 continue;
             }
             Err(other) => panic!("{other}"),
         };
         if studies == 2 && x.len() == 1 && identification.estimable().is_err() {
-            assert!(!some_way(&net, &x, y, &columns, &strategy), "{graph}\n{query:?}\n{identification}");
+            assert!(
+                !is_identified_by_definition(&net, &x, y, &columns, &strategy),
+                "{graph}\n{query:?}\n{identification}"
+            );
         }
         let kind = format!("{:?}", identification.strategy).split(' ').next().unwrap().to_string();
-        *seen.entry(format!("{kind} {studies}")).or_default() += 1;
+        *counts.entry(format!("{kind} {studies}")).or_default() += 1;
         if identification.bridges.iter().any(|bridge| !bridge.passive.is_empty()) {
-            *seen.entry(format!("{kind} passive")).or_default() += 1;
+            *counts.entry(format!("{kind} passive")).or_default() += 1;
         }
         if !differs.values().all(Set::is_empty) {
-            *seen.entry("differing".into()).or_default() += 1;
+            *counts.entry("differing".into()).or_default() += 1;
         }
-        let (study_tables, seen_in) = simulated_studies(&net, &x, (studies, &differs), &strategy, &mut s);
+        let (study_tables, distributions) =
+            simulated_studies(&net, &x, (studies, &differs), &strategy, &mut s);
         let all_x = mask(&query.treatments);
         for dose in states(all_x) {
             let forced = x.iter().map(|&v| (v, dose >> v & 1)).collect();
             let truth = share(&joint(&net, &study_tables[0], &forced), 1 << y, 1 << y);
-            let got = fused(&identification, &seen_in, dose & mask(&identification.treatments), y);
-            assert!((got - truth).abs() < 1e-9, "{graph}\n{query:?}\n{identification}\n{got} {truth}");
+            let computed = effect_from_tables(
+                &identification,
+                &distributions,
+                dose & mask(&identification.treatments),
+                y,
+            );
+            assert!(
+                (computed - truth).abs() < 1e-9,
+                "{graph}\n{query:?}\n{identification}\n{computed} {truth}"
+            );
         }
     }
     for kind in KINDS {
-        assert!(seen.get(kind).is_some_and(|&n| n > 4), "{kind}: {seen:?}");
+        assert!(counts.get(kind).is_some_and(|&n| n > 4), "{kind}: {counts:?}");
     }
 }

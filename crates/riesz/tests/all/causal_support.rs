@@ -11,7 +11,7 @@ use riesz::{Column, ColumnKind, Error, Table};
 
 use crate::common::Stream;
 
-static STAY: AtomicBool = AtomicBool::new(false);
+static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
 fn column(name: &str, v: &[f64]) -> Table {
     Table::from_column_major(vec![Column::numeric(name)], v.len(), v.to_vec()).unwrap()
@@ -45,18 +45,18 @@ fn support_at(effect: &Effect, x: &[f64]) -> Vec<DataSupport> {
 /// Overlap is the share of people whose covariates predict a treatment within two noise standard deviations
 /// of the dose.
 #[test]
-fn overlap_counts_people_whose_covariates_lead_to_a_dose() {
+fn overlap_is_the_share_of_units_whose_covariates_predict_the_dose() {
     for noise in [0.1, 0.3, 1.0] {
         let (z, studies) = studies(150, 11, |z, s| z + noise * s.normal());
         let effect = fusion().fit(&studies).unwrap();
         let doses = [-2.5, -1.0, 0.0, 0.5, 2.0];
         for (x, support) in doses.iter().zip(support_at(&effect, &doses)) {
-            let near =
+            let share_within =
                 |width: f64| z.iter().filter(|z| (x - **z).abs() <= width * noise).count() as f64 / 150.0;
             assert!(
-                (near(1.7) - 0.03..=near(2.3) + 0.03).contains(&support.overlap),
+                (share_within(1.7) - 0.03..=share_within(2.3) + 0.03).contains(&support.overlap),
                 "{noise} {x}: {support:?} {}",
-                near(2.0)
+                share_within(2.0)
             );
             if noise == 0.1 {
                 assert!(support.variance_explained_by_first > 0.5 || support.overlap < 0.1);
@@ -64,13 +64,13 @@ fn overlap_counts_people_whose_covariates_lead_to_a_dose() {
             }
         }
         // The overlap of one person.
-        let person = |z: f64| {
-            effect.on_population(&TargetPopulation::ConditionalOn(column("z", &[z])), &STAY).unwrap()
+        let effect_for_unit = |z: f64| {
+            effect.on_population(&TargetPopulation::ConditionalOn(column("z", &[z])), &NEVER_STOP).unwrap()
         };
-        assert_eq!(support_at(&person(0.5), &[0.5, 0.5 + 3.0 * noise])[0].overlap, 1.0);
-        assert_eq!(support_at(&person(0.5), &[0.5 + 3.0 * noise])[0].overlap, 0.0);
+        assert_eq!(support_at(&effect_for_unit(0.5), &[0.5, 0.5 + 3.0 * noise])[0].overlap, 1.0);
+        assert_eq!(support_at(&effect_for_unit(0.5), &[0.5 + 3.0 * noise])[0].overlap, 0.0);
         let mixture = TargetPopulation::Population(column("z", &[0.5, -1.5]), vec![0.75, 0.25]);
-        let mixed_support = support_at(&effect.on_population(&mixture, &STAY).unwrap(), &[0.5])[0];
+        let mixed_support = support_at(&effect.on_population(&mixture, &NEVER_STOP).unwrap(), &[0.5])[0];
         assert_eq!(mixed_support.overlap, if noise < 1.0 { 0.75 } else { mixed_support.overlap });
     }
 }
@@ -96,7 +96,7 @@ fn levels_overlap_where_their_probability_is_positive() {
 }
 
 #[test]
-fn populations_unlike_all_rows_are_unsupported() {
+fn populations_far_from_all_rows_are_unsupported() {
     let (z, mut studies) = studies(80, 3, |z, s| z + s.normal());
     let mut s = Stream(9);
     let w: Vec<f64> = z.iter().map(|z| 0.5 * z + 0.5 * s.normal()).collect();
@@ -105,21 +105,32 @@ fn populations_unlike_all_rows_are_unsupported() {
     studies.studies[0].route = IdentificationRoute::BackDoor(covariates.unwrap());
     let effect = fusion().fit(&studies).unwrap();
     assert_eq!(support_at(&effect, &[0.0])[0].population_explained, 1.0);
-    let like = |z: f64| {
+    let support_given = |z: f64| {
         support_at(
-            &effect.on_population(&TargetPopulation::ConditionalOn(column("z", &[z])), &STAY).unwrap(),
+            &effect.on_population(&TargetPopulation::ConditionalOn(column("z", &[z])), &NEVER_STOP).unwrap(),
             &[0.0],
         )[0]
     };
-    assert!(like(0.2).population_explained > 0.9 && like(0.2).is_supported(), "{:?}", like(0.2));
-    assert!(like(60.0).population_explained < 0.2 && !like(60.0).is_supported(), "{:?}", like(60.0));
-    let treated = |x: f64| {
+    assert!(
+        support_given(0.2).population_explained > 0.9 && support_given(0.2).is_supported(),
+        "{:?}",
+        support_given(0.2)
+    );
+    assert!(
+        support_given(60.0).population_explained < 0.2 && !support_given(60.0).is_supported(),
+        "{:?}",
+        support_given(60.0)
+    );
+    let support_of_treated = |x: f64| {
         support_at(
-            &effect.on_population(&TargetPopulation::Treated(column("x", &[x])), &STAY).unwrap(),
+            &effect.on_population(&TargetPopulation::Treated(column("x", &[x])), &NEVER_STOP).unwrap(),
             &[0.0],
         )[0]
     };
-    assert!(treated(0.1).population_explained > 0.9 && treated(80.0).population_explained < 0.2);
+    assert!(
+        support_of_treated(0.1).population_explained > 0.9
+            && support_of_treated(80.0).population_explained < 0.2
+    );
 }
 
 /// Outcomes that were computed rather than measured are flagged, without the advice to take more draws.
@@ -134,7 +145,7 @@ fn outcomes_without_noise_are_flagged() {
         ..CausalQuery::default()
     };
     let identification = identify(None, &query).unwrap();
-    let doubt = |studies: &Studies| {
+    let caveat_text = |studies: &Studies| {
         let fusion = CausalFusion { draws: 8, ..CausalFusion::default() };
         caveats(&identification, &fusion.fit(studies).unwrap(), 8)
             .iter()
@@ -142,15 +153,15 @@ fn outcomes_without_noise_are_flagged() {
             .collect::<String>()
     };
     let (_, noisy) = studies(80, 1, |z, s| z + s.normal());
-    assert_eq!(doubt(&noisy), "");
+    assert_eq!(caveat_text(&noisy), "");
     let mut exact = noisy.clone();
     exact.outcome = exact.points.column(0).iter().map(|y| (0.5 * y).sin()).collect();
-    let message = doubt(&exact);
+    let message = caveat_text(&exact);
     assert!(message.contains("study 2 has hardly any noise") && !message.contains("give more"), "{message}");
     let mut exact = noisy;
     let first = &mut exact.studies[0];
     first.mediators = column("y", first.treatments.column(0));
-    let message = doubt(&exact);
+    let message = caveat_text(&exact);
     assert!(message.contains("study 1 has hardly any noise"), "{message}");
 }
 
@@ -165,9 +176,9 @@ fn fits_can_be_stopped_and_refuse_excessive_memory() {
     stopped.stop.store(true, Ordering::Relaxed);
     assert!(matches!(stopped.fit(&studies), Err(Error::Interrupted)));
     assert_eq!(stopped.progress.steps(), 0);
-    let watched = fusion();
-    watched.fit(&studies).unwrap();
-    assert!(watched.progress.steps() > 20);
+    let completed = fusion();
+    completed.fit(&studies).unwrap();
+    assert!(completed.progress.steps() > 20);
     assert!(matches!(
         effect.on_population(&TargetPopulation::Treated(column("x", &[0.0])), &AtomicBool::new(true)),
         Err(Error::Interrupted)

@@ -24,25 +24,25 @@ fn named(columns: &[(&str, &[f64])]) -> Table {
 }
 
 /// Stages with the values of their columns, and their parameters.
-struct Plain {
-    stages: Vec<PlainStage>,
+struct ReferenceModel {
+    stages: Vec<ReferenceStage>,
     outcome: Vec<f64>,
     noise: f64,
     level: f64,
 }
 
 /// A stage, with columns in the order history, treatments, averaged.
-struct PlainStage {
+struct ReferenceStage {
     history: Vec<Vec<f64>>,
     treatments: Vec<Vec<f64>>,
     averaged: Vec<Vec<f64>>,
     /// Indices of the treatments among those of a query.
-    places: Vec<usize>,
+    treatment_indices: Vec<usize>,
     kernel: Kernel,
     ridge: f64,
 }
 
-impl PlainStage {
+impl ReferenceStage {
     fn row(&self, i: usize) -> Vec<f64> {
         [&self.history[i][..], &self.treatments[i], &self.averaged[i]].concat()
     }
@@ -50,8 +50,8 @@ impl PlainStage {
     /// Returns a query as weighted points.
     fn points(&self, weights: &[f64], query: &[f64], member: Option<usize>) -> Vec<(f64, Vec<f64>)> {
         let n = self.history.len();
-        let set: Vec<f64> = self.places.iter().map(|j| query[*j]).collect();
-        let kept: Vec<(f64, &[f64])> = match self.history[0].is_empty() {
+        let set_treatments: Vec<f64> = self.treatment_indices.iter().map(|j| query[*j]).collect();
+        let histories: Vec<(f64, &[f64])> = match self.history[0].is_empty() {
             true => vec![(1.0, &[])],
             false => weights.iter().copied().zip(self.history.iter().map(Vec::as_slice)).collect(),
         };
@@ -60,19 +60,22 @@ impl PlainStage {
             (false, Some(j)) => vec![(1.0, &self.averaged[j])],
             (false, None) => self.averaged.iter().map(|z| (1.0 / n as f64, &z[..])).collect(),
         };
-        let points = kept.iter().flat_map(|(w, h)| {
-            members.iter().map(|(share, z)| (w * share, [*h, &set[..], *z].concat())).collect::<Vec<_>>()
+        let points = histories.iter().flat_map(|(w, h)| {
+            members
+                .iter()
+                .map(|(share, z)| (w * share, [*h, &set_treatments[..], *z].concat()))
+                .collect::<Vec<_>>()
         });
         points.collect()
     }
 
-    fn between(&self, a: &[(f64, Vec<f64>)], b: &[(f64, Vec<f64>)]) -> f64 {
+    fn kernel_sum(&self, a: &[(f64, Vec<f64>)], b: &[(f64, Vec<f64>)]) -> f64 {
         let products = a.iter().flat_map(|(v, x)| b.iter().map(move |(w, y)| v * w * self.kernel.eval(x, y)));
         products.sum()
     }
 }
 
-impl Plain {
+impl ReferenceModel {
     /// Returns means (minus the constant) and covariances of queries from stage t on. If `member` is given,
     /// averages over covariates use this member alone.
     fn moments(
@@ -93,20 +96,21 @@ impl Plain {
         let mut gram = Matrix::zeros(n, n);
         for i in 0..n {
             for j in 0..n {
-                gram[(i, j)] = stage.between(&rows[i], &rows[j]) + level + if i == j { noise } else { 0.0 };
+                gram[(i, j)] =
+                    stage.kernel_sum(&rows[i], &rows[j]) + level + if i == j { noise } else { 0.0 };
             }
         }
         let with_rows: Vec<Vec<f64>> = query_points
             .iter()
-            .map(|points| rows.iter().map(|row| stage.between(points, row) + level * constant).collect())
+            .map(|points| rows.iter().map(|row| stage.kernel_sum(points, row) + level * constant).collect())
             .collect();
         let solved: Vec<Vec<f64>> = with_rows.iter().map(|cross| lu_solve(&gram, cross)).collect();
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let open: Vec<Vec<f64>> = (0..q)
+        let residual: Vec<Vec<f64>> = (0..q)
             .map(|a| {
                 (0..q)
                     .map(|b| {
-                        stage.between(&query_points[a], &query_points[b]) + level * constant * constant
+                        stage.kernel_sum(&query_points[a], &query_points[b]) + level * constant * constant
                             - dot(&solved[a], &with_rows[b])
                     })
                     .collect()
@@ -116,15 +120,19 @@ impl Plain {
             let mean = self.outcome.iter().sum::<f64>() / n as f64;
             let centred: Vec<f64> = self.outcome.iter().map(|y| y - mean).collect();
             // The constant's prior mean is the mean outcome.
-            return (solved.iter().map(|solution| dot(solution, &centred) + constant * mean).collect(), open);
+            return (
+                solved.iter().map(|solution| dot(solution, &centred) + constant * mean).collect(),
+                residual,
+            );
         }
         let (means, mut covariances) = self.moments(t + 1, &solved, queries, constant, member);
         let unit = |u: usize| (0..n).map(|i| f64::from(u8::from(i == u))).collect::<Vec<f64>>();
         for u in 0..n {
-            let (unit_means, left) = self.moments(t + 1, &vec![unit(u); q], queries, 0.0, None);
+            let (unit_means, unit_covariances) = self.moments(t + 1, &vec![unit(u); q], queries, 0.0, None);
             for a in 0..q {
                 for b in 0..q {
-                    covariances[a][b] += open[a][b] * (unit_means[a] * unit_means[b] + left[a][b]) / n as f64;
+                    covariances[a][b] +=
+                        residual[a][b] * (unit_means[a] * unit_means[b] + unit_covariances[a][b]) / n as f64;
                 }
             }
         }
@@ -136,7 +144,7 @@ impl Plain {
 struct Comparison {
     table: SingleTable,
     parameters: StageParameters,
-    plain: Plain,
+    reference: ReferenceModel,
     queries: Vec<Vec<f64>>,
     query_table: Table,
 }
@@ -164,9 +172,9 @@ fn comparison(stages: &[(&str, &str, &str)], treatments: &str) -> Comparison {
     };
     let stages: Vec<Stage> = stages.iter().map(stage).collect();
     let kernel = |t: usize, scale: f64| {
-        let lengths: Vec<f64> =
+        let lengthscales: Vec<f64> =
             (0..stages[t].columns().len()).map(|j| 0.9 + 0.3 * j as f64 + 0.1 * t as f64).collect();
-        scale * Kernel::gaussian(&lengths)
+        scale * Kernel::gaussian(&lengthscales)
     };
     let last_stage = stages.len() - 1;
     let parameters = StageParameters {
@@ -175,22 +183,23 @@ fn comparison(stages: &[(&str, &str, &str)], treatments: &str) -> Comparison {
         adjustment: true,
         landmarks: None,
     };
-    let plain_stage = |t: usize| {
+    let reference_stage = |t: usize| {
         let cells = |list: &[String]| {
             (0..n).map(|i| list.iter().map(|name| value(name, i)).collect()).collect::<Vec<Vec<f64>>>()
         };
-        let place = |name: &String| treatments.iter().position(|treatment| treatment == name).unwrap();
-        PlainStage {
+        let treatment_index =
+            |name: &String| treatments.iter().position(|treatment| treatment == name).unwrap();
+        ReferenceStage {
             history: cells(&stages[t].history),
             treatments: cells(&stages[t].treatments),
             averaged: cells(&stages[t].averaged),
-            places: stages[t].treatments.iter().map(place).collect(),
+            treatment_indices: stages[t].treatments.iter().map(treatment_index).collect(),
             kernel: kernel(t, if t == last_stage { 1.7 } else { 1.0 }),
             ridge: 0.2 + 0.1 * t as f64,
         }
     };
-    let plain = Plain {
-        stages: (0..=last_stage).map(plain_stage).collect(),
+    let reference = ReferenceModel {
+        stages: (0..=last_stage).map(reference_stage).collect(),
         outcome: outcome.clone(),
         noise: 0.3,
         level: 0.8,
@@ -201,21 +210,21 @@ fn comparison(stages: &[(&str, &str, &str)], treatments: &str) -> Comparison {
     let query_table =
         Table::from_column_major(treatments.iter().map(Column::numeric).collect(), 4, values).unwrap();
     let table = SingleTable { stages: stages.clone(), treatments, rows, outcome };
-    Comparison { table, parameters, plain, queries, query_table }
+    Comparison { table, parameters, reference, queries, query_table }
 }
 
 /// Compares an effect with Gaussian conditioning.
-fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
-    let Comparison { table, parameters, plain, queries, query_table } = comparison(stages, treatments);
+fn assert_equals_gaussian_conditioning(stages: &[(&str, &str, &str)], treatments: &str) {
+    let Comparison { table, parameters, reference, queries, query_table } = comparison(stages, treatments);
     let (n, stages) = (table.outcome.len(), &table.stages);
     let last_stage = stages.len() - 1;
     let effect = table.effect(&parameters).unwrap();
     let estimate = effect.evaluate(&query_table).unwrap();
-    let (means, mut covariance) = plain.moments(0, &[], &queries, 1.0, None);
+    let (means, mut covariance) = reference.moments(0, &[], &queries, 1.0, None);
     if stages.iter().any(|stage| !stage.averaged.is_empty()) {
         // The Bayesian bootstrap of members: their covariance divided by n + 1.
         let member_means: Vec<Vec<f64>> =
-            (0..n).map(|j| plain.moments(0, &[], &queries, 1.0, Some(j)).0).collect();
+            (0..n).map(|j| reference.moments(0, &[], &queries, 1.0, Some(j)).0).collect();
         for a in 0..4 {
             for b in 0..4 {
                 let product: f64 = member_means
@@ -233,13 +242,15 @@ fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
             assert!((actual - expected).abs() < 1e-9, "{stages:?} {a} {b}: {actual} {expected}");
         }
     }
-    let has = |cause: UncertaintyCause| estimate.causes.iter().any(|(candidate, _)| *candidate == cause);
+    let has_cause =
+        |cause: UncertaintyCause| estimate.causes.iter().any(|(candidate, _)| *candidate == cause);
     assert!(
-        has(UncertaintyCause::Outcome) && (0..last_stage).all(|t| has(UncertaintyCause::Stage(t))),
+        has_cause(UncertaintyCause::Outcome)
+            && (0..last_stage).all(|t| has_cause(UncertaintyCause::Stage(t))),
         "{:?}",
         estimate.causes
     );
-    assert_eq!(has(UncertaintyCause::Interaction), last_stage > 0);
+    assert_eq!(has_cause(UncertaintyCause::Interaction), last_stage > 0);
     // Draws have these moments.
     let draws = effect.sample(&query_table, 4000, 1).unwrap();
     for a in 0..4 {
@@ -250,27 +261,30 @@ fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
         assert!((variance / expected - 1.0).abs() < 0.12, "{variance} {expected}");
     }
     // If treatments are set at one time, means are expansions.
-    let explained = effect.posteriors();
+    let posteriors = effect.posteriors();
     if stages.iter().skip(1).all(|stage| stage.treatments.is_empty()) {
-        let (_, model, _) = &explained.unwrap()[0];
+        let (_, model, _) = &posteriors.unwrap()[0];
         let predicted = model.predict(&query_table).unwrap();
         for a in 0..4 {
             assert!((predicted[(a, 0)] - means[a]).abs() < 1e-9);
         }
     } else {
-        assert!(explained.unwrap_err().to_string().contains("set at one time"));
+        assert!(posteriors.unwrap_err().to_string().contains("set at one time"));
     }
 }
 
 #[test]
-fn moments_are_those_of_gaussian_conditioning() {
-    compared(&[("", "x", "")], "x");
-    compared(&[("", "x", "z w")], "x");
-    compared(&[("", "b a", "z")], "a b");
-    compared(&[("", "x", ""), ("m", "", "x")], "x");
-    compared(&[("", "a", "z"), ("z a v", "b", "")], "a b");
-    compared(&[("", "b", ""), ("b v u", "a", "")], "a b");
-    compared(&[("", "a", "z"), ("z a v", "b", ""), ("z a v b u", "c", "")], "c a b");
+fn moments_equal_gaussian_conditioning() {
+    assert_equals_gaussian_conditioning(&[("", "x", "")], "x");
+    assert_equals_gaussian_conditioning(&[("", "x", "z w")], "x");
+    assert_equals_gaussian_conditioning(&[("", "b a", "z")], "a b");
+    assert_equals_gaussian_conditioning(&[("", "x", ""), ("m", "", "x")], "x");
+    assert_equals_gaussian_conditioning(&[("", "a", "z"), ("z a v", "b", "")], "a b");
+    assert_equals_gaussian_conditioning(&[("", "b", ""), ("b v u", "a", "")], "a b");
+    assert_equals_gaussian_conditioning(
+        &[("", "a", "z"), ("z a v", "b", ""), ("z a v b u", "c", "")],
+        "c a b",
+    );
 }
 
 /// The posterior of the expansion, on which explanations rest, has the variances of the effect.
@@ -310,7 +324,7 @@ fn explanations_have_the_covariance_of_the_effect() {
     }
 }
 
-fn question(treatments: &str, columns: &str) -> CausalQuery {
+fn query(treatments: &str, columns: &str) -> CausalQuery {
     CausalQuery {
         treatments: names(treatments),
         outcome: "y".into(),
@@ -325,21 +339,21 @@ fn gathered(identification: &Identification, columns: &[(&str, &[f64])]) -> ries
 }
 
 /// Learns the effect that a graph identifies.
-fn learnt(graph: &str, treatments: &str, columns: &[(&str, &[f64])]) -> (Identification, Effect) {
+fn learn_effect(graph: &str, treatments: &str, columns: &[(&str, &[f64])]) -> (Identification, Effect) {
     let measured = columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
     let graph = Graph::parse(graph).unwrap();
-    let identification = identify(Some(&graph), &question(treatments, &measured)).unwrap();
+    let identification = identify(Some(&graph), &query(treatments, &measured)).unwrap();
     let studies = gathered(&identification, columns).unwrap().studies;
     let effect =
         CausalFusion { draws: 2, ..CausalFusion::default() }.learn(&identification, &studies).unwrap();
     (identification, effect)
 }
 
-fn near(effect: &Effect, estimand: &Estimand, queries: &Table, truth: &[f64], widest: f64) {
+fn assert_estimates(effect: &Effect, estimand: &Estimand, queries: &Table, truth: &[f64], max_sd: f64) {
     let estimate = effect.pointwise(queries, estimand).unwrap();
     for (i, truth) in truth.iter().enumerate() {
         let (mean, sd) = (estimate.mean[i], estimate.sd()[i]);
-        assert!((mean - truth).abs() < 4.0 * sd && sd < widest, "{mean} ± {sd}, in truth {truth}");
+        assert!((mean - truth).abs() < 4.0 * sd && sd < max_sd, "{mean} ± {sd}, in truth {truth}");
         assert!(estimate.supported()[i], "{:?}", estimate.support[i]);
     }
 }
@@ -350,9 +364,9 @@ fn normals(s: &mut Stream, n: usize) -> Vec<f64> {
 
 /// Linear models, whose effects are products and sums of coefficients.
 #[test]
-fn effects_of_linear_models_are_found() {
+fn fits_recover_the_effects_of_linear_models() {
     let (mut s, n) = (Stream(7), 150);
-    let mut e = || normals(&mut s, n);
+    let mut noise = || normals(&mut s, n);
     let add = |parts: &[(f64, &[f64])]| -> Vec<f64> {
         (0..n).map(|i| parts.iter().map(|(factor, column)| factor * column[i]).sum()).collect()
     };
@@ -360,37 +374,39 @@ fn effects_of_linear_models_are_found() {
         Estimand::slope(effect.treatments(), Some(treatment), None).unwrap()
     };
     // Back door: y = 1.5 x - 2 z; the unadjusted slope is 0.5.
-    let z = e();
-    let x = add(&[(1.0, &z), (1.0, &e())]);
-    let y = add(&[(1.5, &x), (-2.0, &z), (0.5, &e())]);
-    let (identification, effect) = learnt("z -> x; z -> y; x -> y", "x", &[("x", &x), ("y", &y), ("z", &z)]);
+    let z = noise();
+    let x = add(&[(1.0, &z), (1.0, &noise())]);
+    let y = add(&[(1.5, &x), (-2.0, &z), (0.5, &noise())]);
+    let (identification, effect) =
+        learn_effect("z -> x; z -> y; x -> y", "x", &[("x", &x), ("y", &y), ("z", &z)]);
     assert!(
         matches!(&identification.strategy, EffectStrategy::BackDoor { adjust, .. } if *adjust == names("z"))
     );
-    near(&effect, &slope(&effect, "x"), &named(&[("x", &[-1.0, 0.0, 1.0])]), &[1.5; 3], 0.3);
+    assert_estimates(&effect, &slope(&effect, "x"), &named(&[("x", &[-1.0, 0.0, 1.0])]), &[1.5; 3], 0.3);
     // The population with z = 1, and a population whose mean of z is 0.5.
     let stop = AtomicBool::new(false);
-    let like =
+    let conditional =
         effect.on_population(&TargetPopulation::ConditionalOn(named(&[("z", &[1.0])])), &stop).unwrap();
-    near(&like, &Estimand::Level, &named(&[("x", &[0.5])]), &[0.75 - 2.0], 0.3);
+    assert_estimates(&conditional, &Estimand::Level, &named(&[("x", &[0.5])]), &[0.75 - 2.0], 0.3);
     let members = TargetPopulation::members(named(&[("z", &[0.0, 1.0])]), &[1.0, 1.0]).unwrap();
-    let other = effect.on_population(&members, &stop).unwrap();
-    near(&other, &Estimand::Level, &named(&[("x", &[0.5])]), &[0.75 - 1.0], 0.3);
+    let transported = effect.on_population(&members, &stop).unwrap();
+    assert_estimates(&transported, &Estimand::Level, &named(&[("x", &[0.5])]), &[0.75 - 1.0], 0.3);
     // Front door: m = 0.8 x, y = 1.5 m + u, where u also affects x.
-    let u = e();
-    let x = add(&[(1.0, &u), (1.0, &e())]);
-    let m = add(&[(0.8, &x), (0.7, &e())]);
-    let y = add(&[(1.5, &m), (1.0, &u), (0.3, &e())]);
-    let (identification, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &m)]);
+    let u = noise();
+    let x = add(&[(1.0, &u), (1.0, &noise())]);
+    let m = add(&[(0.8, &x), (0.7, &noise())]);
+    let y = add(&[(1.5, &m), (1.0, &u), (0.3, &noise())]);
+    let (identification, effect) =
+        learn_effect("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &m)]);
     assert!(
         matches!(&identification.strategy, EffectStrategy::FrontDoor { mediators, .. } if *mediators == names("m"))
     );
-    near(&effect, &slope(&effect, "x"), &named(&[("x", &[-0.5, 0.0, 0.5])]), &[1.2; 3], 0.4);
+    assert_estimates(&effect, &slope(&effect, "x"), &named(&[("x", &[-0.5, 0.0, 0.5])]), &[1.2; 3], 0.4);
     assert!(effect.on_population(&TargetPopulation::Treated(named(&[("x", &[0.0])])), &stop).is_err());
     // If the treatment almost determines the mediator, nobody had another value of it: no overlap.
-    let determined = add(&[(0.8, &x), (0.05, &e())]);
-    let y = add(&[(1.5, &determined), (1.0, &u), (0.3, &e())]);
-    let (_, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &determined)]);
+    let determined = add(&[(0.8, &x), (0.05, &noise())]);
+    let y = add(&[(1.5, &determined), (1.0, &u), (0.3, &noise())]);
+    let (_, effect) = learn_effect("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &determined)]);
     let estimate = effect.evaluate(&named(&[("x", &[-1.0, 0.0, 1.0])])).unwrap();
     assert!(
         estimate.support.iter().all(|support| support.overlap < 0.3 && !support.is_supported()),
@@ -398,20 +414,26 @@ fn effects_of_linear_models_are_found() {
         estimate.support
     );
     // Sequential: a affects v, and v affects b; y = a + 2 b + 1.5 v, v = 0.7 a + z.
-    let z = e();
-    let a = add(&[(0.6, &z), (1.0, &e())]);
-    let v = add(&[(0.7, &a), (1.0, &z), (0.7, &e())]);
-    let b = add(&[(0.5, &v), (1.0, &e())]);
-    let y = add(&[(1.0, &a), (2.0, &b), (1.5, &v), (0.5, &z), (0.5, &e())]);
+    let z = noise();
+    let a = add(&[(0.6, &z), (1.0, &noise())]);
+    let v = add(&[(0.7, &a), (1.0, &z), (0.7, &noise())]);
+    let b = add(&[(0.5, &v), (1.0, &noise())]);
+    let y = add(&[(1.0, &a), (2.0, &b), (1.5, &v), (0.5, &z), (0.5, &noise())]);
     let graph = "z -> a; z -> v; z -> y; a -> v; v -> b; a -> y; v -> y; b -> y";
     let columns = [("z", &z[..]), ("a", &a), ("v", &v), ("b", &b), ("y", &y)];
-    let (identification, effect) = learnt(graph, "b a", &columns);
+    let (identification, effect) = learn_effect(graph, "b a", &columns);
     assert_eq!(identification.to_string(), "sequential back-door, adjusting for z before a, then v before b");
     let queries = named(&[("b", &[0.0, 0.5, -0.5]), ("a", &[0.0, 0.5, 0.5])]);
-    near(&effect, &slope(&effect, "a"), &queries, &[2.05; 3], 0.5);
-    near(&effect, &slope(&effect, "b"), &queries, &[2.0; 3], 0.4);
-    let (_, later) = learnt(graph, "b", &columns);
-    near(&later, &slope(&later, "b"), &named(&[("b", &[0.0, 0.5])]), &[2.0; 2], 0.3);
+    assert_estimates(&effect, &slope(&effect, "a"), &queries, &[2.05; 3], 0.5);
+    assert_estimates(&effect, &slope(&effect, "b"), &queries, &[2.0; 3], 0.4);
+    let (_, later_effect) = learn_effect(graph, "b", &columns);
+    assert_estimates(
+        &later_effect,
+        &slope(&later_effect, "b"),
+        &named(&[("b", &[0.0, 0.5])]),
+        &[2.0; 2],
+        0.3,
+    );
 }
 
 /// Effects through landmarks are close to those through all rows.
@@ -478,28 +500,29 @@ fn variance_reduction_of_a_row_equals_that_of_a_refit() {
     };
     let (x, z, y) = (column(1, n), column(2, n), column(3, n));
     let before = effect(named(&[("x", &x), ("z", &z)]), y.clone());
-    let new = named(&[("x", &[0.3]), ("z", &[-0.6])]);
+    let new_row = named(&[("x", &[0.3]), ("z", &[-0.6])]);
     let queries = named(&[("x", &[0.1, 0.8])]);
     let contrast = Matrix::from_row_major(1, 2, vec![1.0, -1.0]);
-    let reduction = before.variance_reduction_per_row(&queries, &contrast, 0, &new).unwrap()[(0, 0)];
+    let reduction = before.variance_reduction_per_row(&queries, &contrast, 0, &new_row).unwrap()[(0, 0)];
     // A refit with the row, averaged over the original people.
     let append = |values: &[f64], value: f64| [values, &[value]].concat();
     let after = effect(named(&[("x", &append(&x, 0.3)), ("z", &append(&z, -0.6))]), append(&y, 5.0));
-    let people = TargetPopulation::members(named(&[("z", &z)]), &vec![1.0; n]).unwrap();
+    let population = TargetPopulation::members(named(&[("z", &z)]), &vec![1.0; n]).unwrap();
     let stop = AtomicBool::new(false);
     let variance = |effect: &Effect| {
-        let covariance = effect.on_population(&people, &stop).unwrap().evaluate(&queries).unwrap().covariance;
+        let covariance =
+            effect.on_population(&population, &stop).unwrap().evaluate(&queries).unwrap().covariance;
         covariance[(0, 0)] + covariance[(1, 1)] - 2.0 * covariance[(0, 1)]
     };
-    let lowered = variance(&before) - variance(&after);
-    assert!((reduction - lowered).abs() < 1e-9 && reduction > 1e-6, "{reduction} {lowered}");
+    let refit_reduction = variance(&before) - variance(&after);
+    assert!((reduction - refit_reduction).abs() < 1e-9 && reduction > 1e-6, "{reduction} {refit_reduction}");
 }
 
 /// A row without a value is omitted and counted; the mean of an outcome of two classes is a probability.
 #[test]
 fn tables_are_gathered_with_their_caveats() {
     let graph = Graph::parse("z -> x; z -> y; x -> y").unwrap();
-    let identification = identify(Some(&graph), &question("x", "x y z")).unwrap();
+    let identification = identify(Some(&graph), &query("x", "x y z")).unwrap();
     let n = 12;
     let column = |j: usize| (0..n).map(|i| number(i, j)).collect::<Vec<f64>>();
     let (mut x, z) = (column(1), column(2));
@@ -507,7 +530,7 @@ fn tables_are_gathered_with_their_caveats() {
     let y: Vec<f64> = (0..n).map(|i| f64::from(u8::from(number(i, 4) > 0.0))).collect();
     let prepared = gathered(&identification, &[("x", &x), ("y", &y), ("z", &z)]).unwrap();
     assert_eq!(prepared.studies.points.rows(), n - 1);
-    assert!(prepared.caveats.iter().any(|doubt| matches!(doubt, Caveat::Holes { rows: 1, total: 12, .. })));
+    assert!(prepared.caveats.iter().any(|caveat| matches!(caveat, Caveat::Holes { rows: 1, total: 12, .. })));
     let messages: Vec<String> = prepared.caveats.iter().map(ToString::to_string).collect();
     assert!(messages.iter().any(|text| text.contains("the probability of 1")), "{messages:?}");
     let classes = ColumnKind::Categorical { levels: names("no yes") };
@@ -517,8 +540,8 @@ fn tables_are_gathered_with_their_caveats() {
         (Column { name: "y".into(), kind: classes }, y.clone()),
     ];
     let prepared = gather(&identification, &[MeasuredColumns { columns }]).unwrap();
-    assert!(prepared.caveats.iter().any(|doubt| doubt.to_string().contains("the probability of yes")));
-    for (columns, words) in [
+    assert!(prepared.caveats.iter().any(|caveat| caveat.to_string().contains("the probability of yes")));
+    for (columns, message) in [
         (vec![("x", vec![1.0; n]), ("y", column(3)), ("z", z.clone())], "x is the same in all 12 rows"),
         (
             vec![("x", column(1)[..4].to_vec()), ("y", column(3)[..4].to_vec()), ("z", z[..4].to_vec())],
@@ -529,31 +552,31 @@ fn tables_are_gathered_with_their_caveats() {
         let columns: Vec<(&str, &[f64])> =
             columns.iter().map(|(name, values)| (*name, &values[..])).collect();
         let refused = gathered(&identification, &columns).unwrap_err().to_string();
-        assert!(refused.contains(words), "{refused}");
+        assert!(refused.contains(message), "{refused}");
     }
     let determined = gathered(&identification, &[("x", &z), ("y", &column(3)), ("z", &z)]).unwrap();
-    assert!(determined.caveats.iter().any(|doubt| matches!(doubt, Caveat::Decided { .. })));
+    assert!(determined.caveats.iter().any(|caveat| matches!(caveat, Caveat::Decided { .. })));
 }
 
 #[test]
-fn questions_that_no_table_answers_are_refused() {
+fn invalid_queries_are_refused() {
     let graph = Graph::parse("z -> x; z -> y; x -> y").unwrap();
-    for (treatments, words) in [("y", "treatment"), ("w", "w")] {
-        let refused = identify(Some(&graph), &question(treatments, "x y z")).unwrap_err().to_string();
-        assert!(refused.contains(words), "{refused}");
+    for (treatments, message) in [("y", "treatment"), ("w", "w")] {
+        let refused = identify(Some(&graph), &query(treatments, "x y z")).unwrap_err().to_string();
+        assert!(refused.contains(message), "{refused}");
     }
-    let trusted = CausalQuery { strategy: Strategy::Randomized, ..question("x", "x y") };
-    let identification = identify(None, &trusted).unwrap();
+    let randomized_query = CausalQuery { strategy: Strategy::Randomized, ..query("x", "x y") };
+    let identification = identify(None, &randomized_query).unwrap();
     assert!(identification.is_single_table() && identification.stages()[0].averaged.is_empty());
 }
 
 #[test]
 fn several_treatments_are_shown_at_their_quartiles() {
     let values: Vec<f64> = (0..9).map(f64::from).collect();
-    let two = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0];
-    let shown = usual_combinations(&named(&[("a", &values), ("b", &two)])).unwrap();
-    assert_eq!(shown.column(0), [2.0, 2.0, 4.0, 4.0, 6.0, 6.0]);
-    assert_eq!(shown.column(1), [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]);
+    let binary = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0];
+    let combinations = usual_combinations(&named(&[("a", &values), ("b", &binary)])).unwrap();
+    assert_eq!(combinations.column(0), [2.0, 2.0, 4.0, 4.0, 6.0, 6.0]);
+    assert_eq!(combinations.column(1), [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]);
     let owned_columns: Vec<(String, &[f64])> = (0..5).map(|j| (format!("t{j}"), &values[..])).collect();
     let columns: Vec<(&str, &[f64])> =
         owned_columns.iter().map(|(name, column)| (&name[..], *column)).collect();

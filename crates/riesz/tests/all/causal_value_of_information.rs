@@ -10,7 +10,7 @@ use riesz::{Column, Kernel, Matrix, Table};
 
 use crate::common::Stream;
 
-static STAY: AtomicBool = AtomicBool::new(false);
+static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 const N: usize = 12;
 
 fn named(columns: &[(&str, &[f64])]) -> Table {
@@ -35,7 +35,7 @@ fn outcome() -> OutcomeGpParameters {
 
 /// Returns an effect of two studies, the first with or without adjustment for its covariate, with optional
 /// additional rows.
-fn two(has_covariate: bool, added_row: Option<(f64, f64)>, more_last: Option<f64>) -> Effect {
+fn two_study_effect(has_covariate: bool, added_row: Option<(f64, f64)>, added_point: Option<f64>) -> Effect {
     let (mut x, mut z, mut y) = (normals(1, N), normals(2, N), normals(3, N));
     let (mut y2, mut t) = (normals(4, N), normals(5, N));
     if let Some((dose, covariate)) = added_row {
@@ -43,7 +43,7 @@ fn two(has_covariate: bool, added_row: Option<(f64, f64)>, more_last: Option<f64
         z.push(covariate);
         y.push(0.3);
     }
-    if let Some(point) = more_last {
+    if let Some(point) = added_point {
         y2.push(point);
         t.push(-0.4);
     }
@@ -63,9 +63,10 @@ fn two(has_covariate: bool, added_row: Option<(f64, f64)>, more_last: Option<f64
         return effect;
     }
     // Averaged over the same people, whichever rows the study has.
-    let people = normals(2, N);
-    let population = TargetPopulation::Population(named(&[("z", &people)]), vec![1.0 / N as f64; N]);
-    effect.on_population(&population, &STAY).unwrap()
+    let population_covariates = normals(2, N);
+    let population =
+        TargetPopulation::Population(named(&[("z", &population_covariates)]), vec![1.0 / N as f64; N]);
+    effect.on_population(&population, &NEVER_STOP).unwrap()
 }
 
 fn part(effect: &Effect, x: &[f64], contrast: &[f64], cause: UncertaintyCause) -> f64 {
@@ -94,7 +95,7 @@ fn variance_reductions(
 #[test]
 fn last_study_row_reductions_equal_those_of_refits() {
     for has_covariate in [false, true] {
-        let effect = two(has_covariate, None, None);
+        let effect = two_study_effect(has_covariate, None, None);
         for (x, contrast) in [(&[0.4][..], &[1.0][..]), (&[1.2, -0.6], &[1.0, -1.0])] {
             let rows = [-1.5, 0.2, 4.0];
             let reductions =
@@ -102,8 +103,12 @@ fn last_study_row_reductions_equal_those_of_refits() {
                     .unwrap();
             let before = part(&effect, x, contrast, UncertaintyCause::Study(1));
             for (row, reduction) in rows.into_iter().zip(reductions) {
-                let after =
-                    part(&two(has_covariate, None, Some(row)), x, contrast, UncertaintyCause::Study(1));
+                let after = part(
+                    &two_study_effect(has_covariate, None, Some(row)),
+                    x,
+                    contrast,
+                    UncertaintyCause::Study(1),
+                );
                 assert!(
                     (before - after - reduction).abs() < 1e-10 * before,
                     "{row}: {reduction} {}",
@@ -118,28 +123,29 @@ fn last_study_row_reductions_equal_those_of_refits() {
 #[test]
 fn first_study_row_reductions_equal_those_of_refits() {
     for has_covariate in [false, true] {
-        let effect = two(has_covariate, None, None);
+        let effect = two_study_effect(has_covariate, None, None);
         for (x, contrast) in [(&[0.4][..], &[1.0][..]), (&[1.2, -0.6], &[1.0, -1.0])] {
             let rows = ([0.5, -1.0, 5.0], [0.1, 1.4, 0.0]);
             let candidates = named(&[("x", &rows.0), ("z", &rows.1)]);
             let reductions =
                 variance_reductions(&effect, &named(&[("x", x)]), contrast, 0, &candidates).unwrap();
-            let open = |fitted: &Effect, x: &[f64], contrast: &[f64]| {
+            let study_variance = |fitted: &Effect, x: &[f64], contrast: &[f64]| {
                 part(fitted, x, contrast, UncertaintyCause::Study(0))
             };
-            let total = |fitted: &Effect, x: &[f64], contrast: &[f64]| {
+            let total_variance = |fitted: &Effect, x: &[f64], contrast: &[f64]| {
                 part(fitted, x, contrast, UncertaintyCause::Study(0))
                     + part(fitted, x, contrast, UncertaintyCause::Interaction)
             };
             for i in 0..3 {
-                let refit = two(has_covariate, Some((rows.0[i], rows.1[i])), None);
+                let refit = two_study_effect(has_covariate, Some((rows.0[i], rows.1[i])), None);
                 // Far from all rows nothing is explained, also with an additional row.
-                let unit = open(&refit, &[60.0], &[1.0]) / open(&effect, &[60.0], &[1.0]);
-                let after = open(&refit, x, contrast) / unit;
-                let share = 1.0 - after / open(&effect, x, contrast);
-                let expected = share * total(&effect, x, contrast);
+                let scale =
+                    study_variance(&refit, &[60.0], &[1.0]) / study_variance(&effect, &[60.0], &[1.0]);
+                let refit_variance = study_variance(&refit, x, contrast) / scale;
+                let share = 1.0 - refit_variance / study_variance(&effect, x, contrast);
+                let expected = share * total_variance(&effect, x, contrast);
                 assert!(
-                    (reductions[i] - expected).abs() < 1e-9 * total(&effect, x, contrast),
+                    (reductions[i] - expected).abs() < 1e-9 * total_variance(&effect, x, contrast),
                     "{} {expected}",
                     reductions[i]
                 );
@@ -149,7 +155,7 @@ fn first_study_row_reductions_equal_those_of_refits() {
     }
 }
 
-fn three() -> (Studies, Parameters) {
+fn three_studies() -> (Studies, Parameters) {
     let (x, y, y2, v2) = (normals(1, N), normals(3, N), normals(6, N), normals(7, N));
     let (v3, t) = (normals(4, N), normals(5, N));
     let direct = |a: Table, b: Table| Study {
@@ -175,35 +181,35 @@ fn three() -> (Studies, Parameters) {
 /// rows of the last study equal those of a refit.
 #[test]
 fn chain_row_reductions_follow_from_later_studies() {
-    let (studies, parameters) = three();
+    let (studies, parameters) = three_studies();
     let effect = studies.effect(&parameters).unwrap();
     let x = named(&[("x", &[0.7])]);
     let mediator_sum = effect.as_mediator_sums(&x).unwrap().remove(0).1;
     let rows = [0.4, -1.2];
-    let of_middle = variance_reductions(&effect, &x, &[1.0], 1, &named(&[("y", &rows)])).unwrap();
-    let remaining = Studies { studies: vec![studies.studies[1].clone()], ..studies.clone() };
-    let remaining_effect = remaining
+    let middle_reductions = variance_reductions(&effect, &x, &[1.0], 1, &named(&[("y", &rows)])).unwrap();
+    let later_studies = Studies { studies: vec![studies.studies[1].clone()], ..studies.clone() };
+    let later_effect = later_studies
         .effect(&Parameters { studies: vec![study_parameters(false)], ..parameters.clone() })
         .unwrap();
-    let places: Vec<f64> = mediator_sum.mediators.column(0).iter().chain(&rows).copied().collect();
-    let estimate = remaining_effect.evaluate(&named(&[("y", &places)])).unwrap();
-    let mut open = Matrix::zeros(places.len(), places.len());
+    let mediators: Vec<f64> = mediator_sum.mediators.column(0).iter().chain(&rows).copied().collect();
+    let estimate = later_effect.evaluate(&named(&[("y", &mediators)])).unwrap();
+    let mut residual = Matrix::zeros(mediators.len(), mediators.len());
     for (cause, part) in &estimate.causes {
         if matches!(cause, UncertaintyCause::Study(0) | UncertaintyCause::Interaction) {
-            open.data_mut().iter_mut().zip(part.data()).for_each(|(total, value)| *total += value);
+            residual.data_mut().iter_mut().zip(part.data()).for_each(|(total, value)| *total += value);
         }
     }
     // Far away nothing is explained, and the kernel is 1.
-    let far = remaining_effect.evaluate(&named(&[("y", &[80.0])])).unwrap().causes;
-    let scale: f64 = far
+    let distant_causes = later_effect.evaluate(&named(&[("y", &[80.0])])).unwrap().causes;
+    let scale: f64 = distant_causes
         .iter()
         .filter(|(cause, _)| matches!(cause, UncertaintyCause::Study(0) | UncertaintyCause::Interaction))
         .map(|(_, part)| part[(0, 0)])
         .sum();
-    for (p, reduction) in of_middle.iter().enumerate() {
+    for (p, reduction) in middle_reductions.iter().enumerate() {
         let row = N + p;
-        let crossed: f64 = (0..N).map(|i| mediator_sum.weights[(0, i)] * open[(i, row)]).sum();
-        let expected = crossed * crossed / (open[(row, row)] + 0.3 * scale);
+        let covariance: f64 = (0..N).map(|i| mediator_sum.weights[(0, i)] * residual[(i, row)]).sum();
+        let expected = covariance * covariance / (residual[(row, row)] + 0.3 * scale);
         assert!((reduction - expected).abs() < 1e-10 * expected.max(1e-3), "{reduction} {expected}");
     }
     let before = part(&effect, &[0.7], &[1.0], UncertaintyCause::Study(2));
@@ -217,8 +223,12 @@ fn chain_row_reductions_follow_from_later_studies() {
 
 #[test]
 fn effects_are_sums_over_mediators() {
-    let (studies, parameters) = three();
-    for effect in [two(false, None, None), two(true, None, None), studies.effect(&parameters).unwrap()] {
+    let (studies, parameters) = three_studies();
+    for effect in [
+        two_study_effect(false, None, None),
+        two_study_effect(true, None, None),
+        studies.effect(&parameters).unwrap(),
+    ] {
         let x = named(&[("x", &[-0.3, 1.1])]);
         let (weight, mediator_sum) = effect.as_mediator_sums(&x).unwrap().remove(0);
         assert_eq!(weight, 1.0);
@@ -236,7 +246,7 @@ fn effects_are_sums_over_mediators() {
 
 #[test]
 fn invalid_variance_reduction_requests_are_named() {
-    let effect = two(true, None, None);
+    let effect = two_study_effect(true, None, None);
     let x = named(&[("x", &[0.0])]);
     let message = |study: usize, rows: Table, contrast: &[f64]| {
         variance_reductions(&effect, &x, contrast, study, &rows).unwrap_err().to_string()

@@ -7,7 +7,7 @@
 //! for each edge's tail and 1 for its head is causal-learn's: the entry in row i and column j is the mark at
 //! i of the edge between i and j.
 
-use super::{Parsed, Result, lines, wrong};
+use super::{Parsed, Result, lines, parse_error};
 
 /// Returns the value of an entry: a number, or 0 for an empty cell.
 fn number(cell: &str) -> Option<f64> {
@@ -61,12 +61,12 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     let matrix = matrix(text)?;
     let mut parsed = Parsed { variables: matrix.names.clone(), ..Parsed::default() };
     let entries = || matrix.rows.iter().flatten().copied();
-    let marks =
+    let has_marks =
         entries().all(|v| [-1.0, 0.0, 1.0, 2.0].contains(&v)) && entries().any(|v| v == -1.0 || v == 2.0);
     let n = matrix.names.len();
     let symmetric = (0..n).all(|i| (0..n).all(|j| (matrix.rows[i][j] == 0.0) == (matrix.rows[j][i] == 0.0)));
-    if marks && symmetric {
-        by_marks(&matrix, &mut parsed)?;
+    if has_marks && symmetric {
+        read_edge_marks(&matrix, &mut parsed)?;
         return Ok(parsed);
     }
     let transposed = match matrix.corner.to_lowercase().as_str() {
@@ -81,7 +81,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             false
         }
         _ => {
-            return wrong(
+            return parse_error(
                 1,
                 "for coefficients it is not clear whether rows are causes or effects: write 'from' in the \
                  first cell if rows are causes of columns, 'to' if rows are effects, as in LiNGAM",
@@ -97,7 +97,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
                      use another format",
                     matrix.names[i], matrix.names[j]
                 );
-                return wrong(i + 2, problem);
+                return parse_error(i + 2, problem);
             }
             parsed.edge(&matrix.names[from], &matrix.names[to], false);
         }
@@ -107,7 +107,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
 
 /// Adds edges by the marks at both ends: a tail (-1), a head (1), or a circle (2), which leaves both
 /// possible.
-fn by_marks(matrix: &Matrix, graph: &mut Parsed) -> Result<()> {
+fn read_edge_marks(matrix: &Matrix, graph: &mut Parsed) -> Result<()> {
     let n = matrix.names.len();
     for i in 0..n {
         for j in (i + 1..n).filter(|&j| matrix.rows[i][j] != 0.0) {
@@ -121,7 +121,7 @@ fn by_marks(matrix: &Matrix, graph: &mut Parsed) -> Result<()> {
                         "the edge between '{a}' and '{b}' has no direction: an arrow has the mark -1 in \
                          the row of its cause and 1 in that of its effect"
                     );
-                    return wrong(i + 2, problem);
+                    return parse_error(i + 2, problem);
                 }
             }
         }
@@ -135,16 +135,16 @@ fn matrix(text: &str) -> Result<Matrix> {
     let (first, mut header) = rows_of_cells.next().unwrap_or_default();
     let body: Vec<(usize, Vec<String>)> = rows_of_cells.collect();
     if header.iter().all(|cell| number(cell).is_some()) {
-        return wrong(first, "the first line has no names: write the variables' names there");
+        return parse_error(first, "the first line has no names: write the variables' names there");
     }
     // If rows begin with their names, the header has an additional first cell, or is one cell shorter than
     // the rows.
     let width = body.first().map_or(0, |(_, row)| row.len());
-    let named = body.len() + 1 == width;
-    let corner = if named && header.len() == width { header.remove(0) } else { String::new() };
+    let has_row_names = body.len() + 1 == width;
+    let corner = if has_row_names && header.len() == width { header.remove(0) } else { String::new() };
     if body.len() != header.len() {
         let (rows, columns) = (body.len(), header.len());
-        return wrong(
+        return parse_error(
             first,
             format!(
                 "there are {rows} rows for {columns} names: a matrix has one row and one column per name"
@@ -152,17 +152,20 @@ fn matrix(text: &str) -> Result<Matrix> {
         );
     }
     if let Some(k) = (0..header.len()).find(|&k| header[k].is_empty() || header[..k].contains(&header[k])) {
-        return wrong(
+        return parse_error(
             first,
             format!("the name of column {} is empty or occurs twice: give each column its own", k + 1),
         );
     }
     let mut rows = Vec::new();
     for (k, (line, mut row)) in body.into_iter().enumerate() {
-        if row.len() != header.len() + usize::from(named) {
-            return wrong(line, format!("{} cells for {} names: give one for each", row.len(), header.len()));
+        if row.len() != header.len() + usize::from(has_row_names) {
+            return parse_error(
+                line,
+                format!("{} cells for {} names: give one for each", row.len(), header.len()),
+            );
         }
-        if named {
+        if has_row_names {
             let name = row.remove(0);
             if name != header[k] && name.parse::<usize>().ok() != Some(k) {
                 let problem = format!(
@@ -171,13 +174,16 @@ fn matrix(text: &str) -> Result<Matrix> {
                     k + 1,
                     header[k]
                 );
-                return wrong(line, problem);
+                return parse_error(line, problem);
             }
         }
         let mut values = Vec::new();
         for (cell, column) in row.iter().zip(&header) {
             let Some(value) = number(cell).filter(|v| v.is_finite()) else {
-                return wrong(line, format!("'{cell}' in column '{column}' is not a number: write 0 or 1"));
+                return parse_error(
+                    line,
+                    format!("'{cell}' in column '{column}' is not a number: write 0 or 1"),
+                );
             };
             values.push(value);
         }

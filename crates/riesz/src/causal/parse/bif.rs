@@ -1,7 +1,7 @@
 //! The structure of a Bayesian network in BIF, as bnlearn and pgmpy write it: `probability ( Y | X, Z ) { …
 //! }` gives the parents of a variable. Probabilities are not read.
 
-use super::{Parsed, Result, line_at, wrong};
+use super::{Parsed, Result, line_at, parse_error};
 
 pub(super) fn recognises(text: &str) -> bool {
     let text = uncommented(text);
@@ -38,7 +38,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         let line = line_at(&text, start);
         let (head, body) = match text[start..].find('{') {
             Some(brace) => (&text[start..start + brace], start + brace),
-            None => return wrong(line, "a block has no braces: write 'variable X { … }'"),
+            None => return parse_error(line, "a block has no braces: write 'variable X { … }'"),
         };
         let (word, head_rest) = head
             .trim()
@@ -48,22 +48,25 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             "variable" => {
                 let name = unquoted(head_rest);
                 if name.is_empty() {
-                    return wrong(line, "a variable has no name: write 'variable X { … }'");
+                    return parse_error(line, "a variable has no name: write 'variable X { … }'");
                 }
                 if !graph.variable(&name) {
-                    return wrong(line, format!("'{name}' is declared twice: remove one of its blocks"));
+                    return parse_error(
+                        line,
+                        format!("'{name}' is declared twice: remove one of its blocks"),
+                    );
                 }
             }
             "probability" => parents(head_rest, line, &mut graph)?,
             other => {
-                return wrong(
+                return parse_error(
                     line,
                     format!("'{other}' is not a block: blocks are network, variable and probability"),
                 );
             }
         }
         let Some(length) = closing(&text[body..]) else {
-            return wrong(line, "the block's brace is not closed: add }");
+            return parse_error(line, "the block's brace is not closed: add }");
         };
         offset = body + length;
     }
@@ -78,7 +81,7 @@ fn unquoted(name: &str) -> String {
 fn parents(head: &str, line: usize, graph: &mut Parsed) -> Result<()> {
     let inner = head.trim().strip_prefix('(').and_then(|head| head.strip_suffix(')'));
     let Some(inner) = inner else {
-        return wrong(
+        return parse_error(
             line,
             "a probability names its variables in brackets: write 'probability ( Y | X, Z ) { … }'",
         );
@@ -88,7 +91,10 @@ fn parents(head: &str, line: usize, graph: &mut Parsed) -> Result<()> {
     let parents: Vec<String> = parent_list.split(',').map(unquoted).filter(|name| !name.is_empty()).collect();
     for name in parents.iter().chain([&child]) {
         if !graph.variables.contains(name) {
-            return wrong(line, format!("'{name}' is not declared: add 'variable {name} {{ … }}' before it"));
+            return parse_error(
+                line,
+                format!("'{name}' is not declared: add 'variable {name} {{ … }}' before it"),
+            );
         }
     }
     parents.iter().for_each(|parent| graph.edge(parent, &child, false));

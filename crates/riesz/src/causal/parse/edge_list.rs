@@ -1,6 +1,6 @@
 //! Tables of edges: the first line has the names of two columns, `from,to`, and each further line an edge.
 
-use super::{Parsed, Result, lines, wrong};
+use super::{Parsed, Result, lines, parse_error};
 
 /// Names of the two columns, for a cause and an effect.
 const TITLES: [(&str, &str); 6] = [
@@ -33,7 +33,7 @@ pub(super) fn recognises(text: &str) -> bool {
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
     if !has_titles(text) {
-        return wrong(
+        return parse_error(
             1,
             "each line has two names and no arrow: write 'from,to' above them if these are edges, or \
              arrows, a -> b",
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     let mut graph = Parsed::default();
     for (number, line) in lines(text).skip(1) {
         let Some((from, to)) = cells(line) else {
-            return wrong(number, "two names are needed, of a cause and an effect");
+            return parse_error(number, "two names are needed, of a cause and an effect");
         };
         graph.edge(from, to, false);
     }

@@ -1,14 +1,14 @@
 //! GML as networkx, igraph and DoWhy write it: `graph [ directed 1 node [ id 0 label "X" ] edge [ source 0
 //! target 1 ] ]`.
 
-use super::{Attributes, Parsed, Result, wrong};
+use super::{Attributes, Parsed, Result, parse_error};
 
 /// Recognises a text whose first word is `graph` before a square bracket, also after the header words of GML.
 pub(super) fn recognises(text: &str) -> bool {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     let compact: String = lines.flat_map(str::split_whitespace).collect::<String>().to_lowercase();
-    let before = ["creator", "version"].iter().any(|word| compact.starts_with(word));
-    compact.starts_with("graph[") || (before && compact.contains("graph["))
+    let has_header = ["creator", "version"].iter().any(|word| compact.starts_with(word));
+    compact.starts_with("graph[") || (has_header && compact.contains("graph["))
 }
 
 /// A value of GML.
@@ -27,7 +27,9 @@ impl Entry {
     fn list(&self) -> Result<&[Self]> {
         match &self.value {
             Value::List(entries) => Ok(entries),
-            Value::Text(_) => wrong(self.line, format!("'{}' needs a list in square brackets", self.key)),
+            Value::Text(_) => {
+                parse_error(self.line, format!("'{}' needs a list in square brackets", self.key))
+            }
         }
     }
 }
@@ -45,31 +47,31 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     tokens.reverse();
     let entries = entries(&mut tokens, None)?;
     let Some(graph) = entries.iter().find(|entry| entry.key.eq_ignore_ascii_case("graph")) else {
-        return wrong(1, "there is no 'graph [ … ]'");
+        return parse_error(1, "there is no 'graph [ … ]'");
     };
     let parts = graph.list()?;
     if !attributes(parts).is("directed", &["1"]) {
-        return wrong(
+        return parse_error(
             graph.line,
             "the edges have no direction: write 'directed 1' in the graph, in networkx by giving a DiGraph",
         );
     }
-    let mut graph_parsed = Parsed::default();
+    let mut parsed = Parsed::default();
     let mut ids: Vec<(String, String)> = Vec::new();
     for node in parts.iter().filter(|entry| entry.key.eq_ignore_ascii_case("node")) {
         let node_attributes = attributes(node.list()?);
         let Some(id) = node_attributes.get("id").or_else(|| node_attributes.get("label")) else {
-            return wrong(node.line, "a node has no id: write 'id' and a number");
+            return parse_error(node.line, "a node has no id: write 'id' and a number");
         };
         let name = node_attributes.get("label").or_else(|| node_attributes.get("name")).unwrap_or(id);
-        if ids.iter().any(|(other, _)| other == id) || !graph_parsed.variable(name) {
-            return wrong(
+        if ids.iter().any(|(other, _)| other == id) || !parsed.variable(name) {
+            return parse_error(
                 node.line,
                 format!("two nodes are called '{name}': give each its own id and label"),
             );
         }
         if node_attributes.latent() {
-            graph_parsed.latent.push(name.into());
+            parsed.latent.push(name.into());
         }
         ids.push((id.into(), name.into()));
     }
@@ -77,18 +79,23 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         let edge_attributes = attributes(edge.list()?);
         let end = |key: &str| {
             let Some(id) = edge_attributes.get(key) else {
-                return wrong(edge.line, format!("an edge has no {key}: write '{key}' and the id of a node"));
+                return parse_error(
+                    edge.line,
+                    format!("an edge has no {key}: write '{key}' and the id of a node"),
+                );
             };
             let node =
                 ids.iter().find(|(other, _)| other == id).or_else(|| ids.iter().find(|(_, name)| name == id));
             match node {
                 Some((_, name)) => Ok(name.clone()),
-                None => wrong(edge.line, format!("an edge's {key} is {id}, which no node has as its id")),
+                None => {
+                    parse_error(edge.line, format!("an edge's {key} is {id}, which no node has as its id"))
+                }
             }
         };
-        graph_parsed.edge(&end("source")?, &end("target")?, edge_attributes.bidirected());
+        parsed.edge(&end("source")?, &end("target")?, edge_attributes.bidirected());
     }
-    Ok(graph_parsed)
+    Ok(parsed)
 }
 
 enum Token {
@@ -109,15 +116,15 @@ fn tokens(text: &str) -> Result<Vec<(Token, usize)>> {
             '#' => remaining.find('\n').unwrap_or(remaining.len()),
             '"' => {
                 let Some(end) = remaining[1..].find('"') else {
-                    return wrong(line, "a quote has no end: close it with \"");
+                    return parse_error(line, "a quote has no end: close it with \"");
                 };
                 tokens.push((Token::Quoted(unescaped(&remaining[1..=end])), line));
                 end + 2
             }
             c if c.is_whitespace() => c.len_utf8(),
             _ => {
-                let ends = |c: char| c.is_whitespace() || "[]\"".contains(c);
-                let length = remaining.find(ends).unwrap_or(remaining.len());
+                let ends_word = |c: char| c.is_whitespace() || "[]\"".contains(c);
+                let length = remaining.find(ends_word).unwrap_or(remaining.len());
                 tokens.push((Token::Word(remaining[..length].into()), line));
                 length
             }
@@ -167,15 +174,15 @@ fn entries(tokens: &mut Vec<(Token, usize)>, opened: Option<usize>) -> Result<Ve
         let (key, line) = match (tokens.pop(), opened) {
             (Some((Token::Word(key), line)), _) => (key, line),
             (Some((Token::Close, _)), Some(_)) | (None, None) => return Ok(list),
-            (None, Some(line)) => return wrong(line, "a square bracket is not closed: add ]"),
+            (None, Some(line)) => return parse_error(line, "a square bracket is not closed: add ]"),
             (Some((_, line)), _) => {
-                return wrong(line, "a key is missing: each value needs a key before it");
+                return parse_error(line, "a key is missing: each value needs a key before it");
             }
         };
         let value = match tokens.pop() {
             Some((Token::Word(text) | Token::Quoted(text), _)) => Value::Text(text),
             Some((Token::Open, line)) => Value::List(entries(tokens, Some(line))?),
-            _ => return wrong(line, format!("'{key}' has no value")),
+            _ => return parse_error(line, format!("'{key}' has no value")),
         };
         list.push(Entry { key, value, line });
     }

@@ -2,7 +2,7 @@
 //! an unmeasured F with arrows to its indicators. Coefficients, intercepts, variances and constraints do not
 //! affect the graph, except that a coefficient fixed to 0 means that there is no edge.
 
-use super::{Parsed, Result, wrong};
+use super::{Parsed, Result, parse_error};
 
 pub(super) fn recognises(text: &str) -> bool {
     let arrows = ["->", "<-", "→", "←", "↔"];
@@ -19,22 +19,22 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     let mut graph = Parsed::default();
     let mut formulas: Vec<(usize, String)> = Vec::new();
     // A line that begins or ends with a sign continues a formula.
-    let mut open = false;
+    let mut unfinished = false;
     for (i, line) in text.lines().enumerate() {
         for part in uncommented(line).split(';').map(str::trim).filter(|part| !part.is_empty()) {
-            let continues = open || part.starts_with(['+', '*', '~']);
+            let continues = unfinished || part.starts_with(['+', '*', '~']);
             match formulas.last_mut().filter(|_| continues) {
                 Some((_, formula)) => *formula += &format!(" {part}"),
                 None => formulas.push((i + 1, part.into())),
             }
-            open = part.ends_with(['+', '*', '~', ',', '(']);
+            unfinished = part.ends_with(['+', '*', '~', ',', '(']);
         }
     }
     for (line, formula) in formulas {
         read_formula(&formula, line, &mut graph)?;
     }
     if graph.variables.is_empty() {
-        return wrong(1, "there is no formula: write arrows into Y as 'Y ~ X + Z'");
+        return parse_error(1, "there is no formula: write arrows into Y as 'Y ~ X + Z'");
     }
     Ok(graph)
 }
@@ -52,7 +52,7 @@ fn read_formula(formula: &str, line: usize, graph: &mut Parsed) -> Result<()> {
         if formula.contains(['<', '>']) {
             return Ok(());
         }
-        return wrong(line, format!("'{formula}' has no '~': write arrows into Y as 'Y ~ X + Z'"));
+        return parse_error(line, format!("'{formula}' has no '~': write arrows into Y as 'Y ~ X + Z'"));
     };
     let (left, right) = (&formula[..sign_position], &formula[sign_position + sign.len()..]);
     if sign == "~*~" {
@@ -61,14 +61,14 @@ fn read_formula(formula: &str, line: usize, graph: &mut Parsed) -> Result<()> {
     let (left, right) = (terms(left, line)?, terms(right, line)?);
     for (_, to) in left {
         for (coefficient, from) in &right {
-            let absent = coefficient.as_deref() == Some("0");
+            let is_absent = coefficient.as_deref() == Some("0");
             // Intercepts and scales are numbers.
             if from.parse::<f64>().is_ok() {
                 graph.variable(&to);
                 continue;
             }
             match sign {
-                _ if absent || (sign == "~~" && *from == to) => {
+                _ if is_absent || (sign == "~~" && *from == to) => {
                     graph.variable(&to);
                     graph.variable(from);
                 }
@@ -90,8 +90,8 @@ fn read_formula(formula: &str, line: usize, graph: &mut Parsed) -> Result<()> {
 /// Returns the variables of a sum, each with its coefficient if it has one.
 fn terms(text: &str, line: usize) -> Result<Vec<(Option<String>, String)>> {
     let (mut terms, mut depth, mut start) = (Vec::new(), 0_i32, 0);
-    let ends = text.char_indices().chain([(text.len(), '+')]);
-    for (i, c) in ends {
+    let characters_and_end = text.char_indices().chain([(text.len(), '+')]);
+    for (i, c) in characters_and_end {
         match c {
             '(' => depth += 1,
             ')' => depth -= 1,
@@ -102,13 +102,13 @@ fn terms(text: &str, line: usize) -> Result<Vec<(Option<String>, String)>> {
                     None => (None, term),
                 };
                 if name.is_empty() {
-                    return wrong(
+                    return parse_error(
                         line,
                         "a name is missing next to '~' or '+': write arrows into Y as 'Y ~ X + Z'",
                     );
                 }
                 if name.contains(char::is_whitespace) || name.contains(['(', ')', '~']) {
-                    return wrong(
+                    return parse_error(
                         line,
                         format!("'{name}' is not the name of a variable: put '+' between variables"),
                     );

@@ -40,7 +40,7 @@ struct Format {
 
 /// The formats, in the order in which they are tried; the last accepts every text.
 const FORMATS: [Format; 10] = [
-    Format { name: "graph", recognises: is_xml, read: |_| wrong(1, XML_PROBLEM) },
+    Format { name: "graph", recognises: is_xml, read: |_| parse_error(1, XML_PROBLEM) },
     Format { name: "JSON graph", recognises: node_link::recognises, read: node_link::read },
     Format { name: "bnlearn model string", recognises: bnlearn::recognises, read: bnlearn::read },
     Format { name: "GML graph", recognises: gml::recognises, read: gml::read },
@@ -69,7 +69,7 @@ pub(crate) fn parse(text: &str) -> error::Result<Parsed> {
 impl Parsed {
     /// Adds a variable if it is new, and returns whether it is.
     fn variable(&mut self, name: &str) -> bool {
-        let is_new = !self.variables.iter().any(|known| known == name);
+        let is_new = !self.variables.iter().any(|variable| variable == name);
         if is_new {
             self.variables.push(name.into());
         }
@@ -85,7 +85,7 @@ impl Parsed {
     }
 }
 
-fn wrong<T>(line: usize, problem: impl Into<String>) -> Result<T> {
+fn parse_error<T>(line: usize, problem: impl Into<String>) -> Result<T> {
     Err((line, problem.into()))
 }
 

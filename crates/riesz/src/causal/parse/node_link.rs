@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Attributes, Parsed, Result, wrong};
+use super::{Attributes, Parsed, Result, parse_error};
 
 /// Recognises a text that begins like a JSON object with keys; `{"a" "b"} -> c` is in the plain form.
 pub(super) fn recognises(text: &str) -> bool {
@@ -28,7 +28,7 @@ fn text(value: &Value) -> Option<String> {
 
 fn attributes(object: &Map<String, Value>) -> Attributes {
     let texts = object.iter().filter_map(|(key, value)| match value {
-        Value::Bool(is) => Some((key.clone(), is.to_string())),
+        Value::Bool(flag) => Some((key.clone(), flag.to_string())),
         value => Some((key.clone(), text(value)?)),
     });
     Attributes(texts.collect())
@@ -36,10 +36,10 @@ fn attributes(object: &Map<String, Value>) -> Attributes {
 
 pub(super) fn read(content: &str) -> Result<Parsed> {
     let value: Value = serde_json::from_str(content)
-        .or_else(|e| wrong(e.line(), format!("this is not valid JSON ({e})")))?;
+        .or_else(|e| parse_error(e.line(), format!("this is not valid JSON ({e})")))?;
     let list = |key: &str| value.get(key).and_then(Value::as_array);
     let (Some(nodes), Some(edges)) = (list("nodes"), list("links").or_else(|| list("edges"))) else {
-        return wrong(
+        return parse_error(
             1,
             "there are no lists 'nodes' and 'links' (or 'edges'): write the graph as \
              networkx.node_link_data does",
@@ -48,7 +48,7 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
     if value.get("directed") != Some(&Value::Bool(true)) {
         let problem =
             "the edges have no direction: write \"directed\": true, in networkx by giving a DiGraph";
-        return wrong(1, problem);
+        return parse_error(1, problem);
     }
     let mut graph = Parsed::default();
     // Ids by which edges refer to nodes.
@@ -59,7 +59,7 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
             .as_ref()
             .map_or_else(|| text(node), |object| object.get("id").or(object.get("name")).map(String::from));
         let Some(id) = id else {
-            return wrong(1, format!("node {} has no \"id\": give each node a name", i + 1));
+            return parse_error(1, format!("node {} has no \"id\": give each node a name", i + 1));
         };
         // A numeric id is not a name if there is a label.
         let label = node_attributes.as_ref().and_then(|object| object.get("label").or(object.get("name")));
@@ -69,7 +69,7 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
         };
         ids.push(id);
         if !graph.variable(&name) {
-            return wrong(1, format!("two nodes are called '{name}': give each its own id"));
+            return parse_error(1, format!("two nodes are called '{name}': give each its own id"));
         }
         if node_attributes.is_some_and(|object| object.latent()) {
             graph.latent.push(name);
@@ -78,17 +78,17 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
     for (i, edge) in edges.iter().enumerate() {
         let end = |key: &str| {
             let Some(id) = edge.get(key).and_then(text) else {
-                return wrong(1, format!("edge {} has no \"{key}\": give the id of a node", i + 1));
+                return parse_error(1, format!("edge {} has no \"{key}\": give the id of a node", i + 1));
             };
             // Older versions of networkx write indices in the list of nodes.
-            let place = edge
+            let name_by_index = edge
                 .get(key)
                 .and_then(Value::as_u64)
                 .and_then(|k| graph.variables.get(usize::try_from(k).ok()?));
-            let by_id = ids.iter().position(|known| *known == id).map(|k| &graph.variables[k]);
-            match by_id.or(place) {
+            let name_by_id = ids.iter().position(|other_id| *other_id == id).map(|k| &graph.variables[k]);
+            match name_by_id.or(name_by_index) {
                 Some(name) => Ok(name.clone()),
-                None => wrong(1, format!("edge {} has the {key} '{id}', which is no node's id", i + 1)),
+                None => parse_error(1, format!("edge {} has the {key} '{id}', which is no node's id", i + 1)),
             }
         };
         let (from, to) = (end("source")?, end("target")?);

@@ -1,7 +1,7 @@
 //! The plain form of a graph, DOT, and DAGitty's text. One grammar of names and arrows covers all three;
 //! within braces new lines are blanks.
 
-use super::{Parsed, Result, wrong};
+use super::{Parsed, Result, parse_error};
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
@@ -91,7 +91,7 @@ fn tokenize(text: &str) -> Result<Vec<(Token, usize)>> {
             remaining.find('\n').unwrap_or(remaining.len())
         } else if remaining.starts_with("/*") {
             let Some(end) = remaining.find("*/") else {
-                return wrong(line, "the comment that begins with /* has no end: close it with */");
+                return parse_error(line, "the comment that begins with /* has no end: close it with */");
             };
             end + 2
         } else if first == '"' {
@@ -102,14 +102,17 @@ fn tokenize(text: &str) -> Result<Vec<(Token, usize)>> {
             tokens.push((Token::Sign(first), line));
             1
         } else if remaining.starts_with("--") || first == '<' || first == '>' {
-            return wrong(line, "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause");
+            return parse_error(
+                line,
+                "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause",
+            );
         } else {
-            let ends = |(i, c): (usize, char)| {
+            let name_end = |(i, c): (usize, char)| {
                 let arrow =
                     c == '-' && (remaining[i..].starts_with("->") || remaining[i..].starts_with("--"));
                 (c.is_whitespace() || SIGNS.contains(c) || arrow).then_some(i)
             };
-            let length = remaining.char_indices().find_map(ends).unwrap_or(remaining.len());
+            let length = remaining.char_indices().find_map(name_end).unwrap_or(remaining.len());
             tokens.push((Token::Name(remaining[..length].into()), line));
             length
         };
@@ -130,12 +133,12 @@ fn in_quotes(text: &str, line: usize) -> Result<(String, usize)> {
                 escaped = false;
             }
             '\\' => escaped = true,
-            '"' if name.trim().is_empty() => return wrong(line, "a name is empty"),
+            '"' if name.trim().is_empty() => return parse_error(line, "a name is empty"),
             '"' => return Ok((name, i + 1)),
             _ => name.push(c),
         }
     }
-    wrong(line, "a quote has no end: close the name with \"")
+    parse_error(line, "a quote has no end: close the name with \"")
 }
 
 /// Whether a text begins like a graph in DOT.
@@ -224,14 +227,18 @@ impl Reader {
         loop {
             self.skip_ends();
             match self.peek() {
-                None if self.braces => return wrong(self.line(), "the graph's brace is not closed: add }"),
+                None if self.braces => {
+                    return parse_error(self.line(), "the graph's brace is not closed: add }");
+                }
                 None => return Ok(()),
                 Some(Token::Sign('}')) if self.braces => {
                     self.position += 1;
                     self.skip_ends();
                     return match self.peek() {
                         None => Ok(()),
-                        Some(_) => wrong(self.line(), "something follows the graph's end: give one graph"),
+                        Some(_) => {
+                            parse_error(self.line(), "something follows the graph's end: give one graph")
+                        }
                     };
                 }
                 Some(_) => self.statement()?,
@@ -266,7 +273,7 @@ impl Reader {
             return Ok(());
         }
         if kind != "digraph" && kind != "dag" {
-            return wrong(
+            return parse_error(
                 self.line(),
                 format!("a '{kind}' has edges without a direction: give a digraph or a dag"),
             );
@@ -289,10 +296,10 @@ impl Reader {
             let group = self.group()?;
             listed.push(group.len() > 1 && !has_braces);
             groups.push(group);
-            let back = self.position;
+            let after_group = self.position;
             self.skip_blanks();
             let Some(&Token::Arrow(arrow)) = self.peek() else {
-                self.position = back;
+                self.position = after_group;
                 break;
             };
             self.position += 1;
@@ -307,7 +314,7 @@ impl Reader {
             attributes.push(("dir".into(), Some(direction.clone())));
         }
         if !self.braces && arrows.len() > 1 && listed[1..arrows.len()].contains(&true) {
-            return wrong(
+            return parse_error(
                 line,
                 "a comma between two arrows could separate names or edges: end each edge with ';' or a new \
                  line, or put the names in braces, {a b}",
@@ -319,7 +326,10 @@ impl Reader {
                 .any(|(attribute, v)| attribute == name && (value.is_none() || v.as_deref() == value))
         };
         if has_attribute("dir", Some("none")) {
-            return wrong(line, "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause");
+            return parse_error(
+                line,
+                "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause",
+            );
         }
         if arrows.is_empty()
             && (has_attribute("latent", None)
@@ -375,7 +385,7 @@ impl Reader {
         match self.peek() {
             Some(Token::Name(name)) if !self.braces => {
                 let name = name.clone();
-                wrong(
+                parse_error(
                     line,
                     format!(
                         "'{name}' follows without an arrow: put names with spaces in quotes, and end a \
@@ -385,7 +395,7 @@ impl Reader {
             }
             Some(Token::Sign(sign @ ('}' | '[' | ']' | '='))) if !self.braces => {
                 let sign = *sign;
-                wrong(line, format!("'{sign}' is out of place: put names with signs in quotes"))
+                parse_error(line, format!("'{sign}' is out of place: put names with signs in quotes"))
             }
             _ => Ok(()),
         }
@@ -403,7 +413,7 @@ impl Reader {
                 names.push(self.name("a name, or }")?);
             }
             if names.is_empty() {
-                return wrong(self.line(), "the braces contain no name");
+                return parse_error(self.line(), "the braces contain no name");
             }
         } else {
             names.push(self.name("a name")?);
@@ -418,19 +428,20 @@ impl Reader {
         Ok(names)
     }
 
-    fn name(&mut self, wanted: &str) -> Result<String> {
+    fn name(&mut self, expected: &str) -> Result<String> {
         let line = self.line();
         let token = self.peek().cloned();
         self.position += 1;
         match token {
             Some(Token::Name(name)) => Ok(name),
-            Some(Token::Arrow(_)) => {
-                wrong(line, format!("an arrow is where {wanted} should be: name a variable at each end"))
-            }
-            Some(Token::Sign(sign)) => wrong(line, format!("'{sign}' is where {wanted} should be")),
-            Some(Token::End) | None => wrong(
+            Some(Token::Arrow(_)) => parse_error(
                 line,
-                format!("the line ends where {wanted} should be: name a variable at each end of an arrow"),
+                format!("an arrow is where {expected} should be: name a variable at each end"),
+            ),
+            Some(Token::Sign(sign)) => parse_error(line, format!("'{sign}' is where {expected} should be")),
+            Some(Token::End) | None => parse_error(
+                line,
+                format!("the line ends where {expected} should be: name a variable at each end of an arrow"),
             ),
         }
     }
@@ -444,7 +455,7 @@ impl Reader {
                 return Ok(attributes);
             }
             if self.peek().is_none() {
-                return wrong(line, "a square bracket is not closed: add ]");
+                return parse_error(line, "a square bracket is not closed: add ]");
             }
             let name = self.name("an attribute, or ]")?;
             let value = if self.takes(&Token::Sign('=')) { Some(self.name("a value")?) } else { None };

@@ -1,7 +1,7 @@
 //! Tetrad's text of a graph, which causal-learn also writes: nodes after `Graph Nodes:`, then one edge per
 //! line after `Graph Edges:`, as in `1. X --> Y`.
 
-use super::{Parsed, Result, wrong};
+use super::{Parsed, Result, parse_error};
 
 pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(|line| ["Graph Nodes:", "Graph Edges:"].contains(&line.trim()))
@@ -27,7 +27,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             _ if line.ends_with(':') => part = Part::Other,
             _ if part == Part::Nodes => {
                 for name in line.split([';', ',']).map(str::trim).filter(|name| !name.is_empty()) {
-                    let (name, latent) = measured(name);
+                    let (name, latent) = unparenthesised(name);
                     graph.variable(name);
                     if latent {
                         graph.latent.push(name.into());
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
 }
 
 /// Removes the parentheses that mark latent variables from a name, and returns whether it has them.
-fn measured(name: &str) -> (&str, bool) {
+fn unparenthesised(name: &str) -> (&str, bool) {
     match name.strip_prefix('(').and_then(|name| name.strip_suffix(')')) {
         Some(inner) => (inner, true),
         None => (name, false),
@@ -57,12 +57,15 @@ fn edge(line: &str, number: usize, graph: &mut Parsed) -> Result<()> {
         .and_then(|word| word.strip_suffix('.'))
         .is_some_and(|word| word.parse::<usize>().is_ok());
     let [from, arrow, to, ..] = words[usize::from(numbered)..] else {
-        return wrong(number, "an edge is two nodes and an arrow, as in '1. X --> Y'");
+        return parse_error(number, "an edge is two nodes and an arrow, as in '1. X --> Y'");
     };
-    let ((from, _), (to, _)) = (measured(from), measured(to));
+    let ((from, _), (to, _)) = (unparenthesised(from), unparenthesised(to));
     for name in [from, to] {
-        if !graph.variables.is_empty() && !graph.variables.iter().any(|known| known == name) {
-            return wrong(number, format!("'{name}' is not among the nodes: add it after 'Graph Nodes:'"));
+        if !graph.variables.is_empty() && !graph.variables.iter().any(|node| node == name) {
+            return parse_error(
+                number,
+                format!("'{name}' is not among the nodes: add it after 'Graph Nodes:'"),
+            );
         }
     }
     match arrow {
@@ -70,7 +73,7 @@ fn edge(line: &str, number: usize, graph: &mut Parsed) -> Result<()> {
         "<--" | "<-" => graph.edge(to, from, false),
         "<->" | "<-->" => graph.edge(from, to, true),
         "---" | "o-o" | "o->" | "<-o" | "o--" | "--o" => {
-            return wrong(
+            return parse_error(
                 number,
                 format!(
                     "the direction of '{from} {arrow} {to}' is not determined, but an effect needs it: \
@@ -78,7 +81,7 @@ fn edge(line: &str, number: usize, graph: &mut Parsed) -> Result<()> {
                 ),
             );
         }
-        other => return wrong(number, format!("'{other}' is no arrow: write '-->', '<--' or '<->'")),
+        other => return parse_error(number, format!("'{other}' is no arrow: write '-->', '<--' or '<->'")),
     }
     Ok(())
 }
