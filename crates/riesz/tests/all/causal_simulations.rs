@@ -147,8 +147,8 @@ fn is_identified_by_definition(net: &Net, x: &Set, y: usize, studies: &[Set], st
             return false;
         }
         // Front doors within values of columns that the bridge does not need are not searched.
-        let without = |v: usize| bridge.iter().copied().filter(|&w| w != v).collect::<Set>();
-        let needed = bridge.iter().all(|&v| !net.separated(x, &[y].into(), &without(v)));
+        let bridge_without = |v: usize| bridge.iter().copied().filter(|&w| w != v).collect::<Set>();
+        let needed = bridge.iter().all(|&v| !net.separated(x, &[y].into(), &bridge_without(v)));
         let candidates = &(&studies[0] - x) - &mediators;
         *strategy == Strategy::Randomized
             || subsets(&candidates).into_iter().any(|z| {
