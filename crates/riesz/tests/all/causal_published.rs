@@ -75,7 +75,7 @@ fn times(a: &Matrix, factor: f64) -> Matrix {
 /// observes `k(y_i, y_·)` as μ(x_i) at the mediators, with noise of covariance λ r. The effect is `Σ_uv ξ_u
 /// M_uv ζ_v(x)`.
 #[test]
-fn both_forms_match_regressions_in_coordinates() {
+fn both_forms_are_regressions_in_coordinates() {
     let landmarks = named("y", &[&Y[..], &Y2].concat());
     let root = (1.0 / landmarks.rows() as f64).sqrt();
     let mediator_features = times(&mediator_kernel().cross_gram(&named("y", &Y), &landmarks), root);
