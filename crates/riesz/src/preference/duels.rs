@@ -255,18 +255,18 @@ impl Duels {
     pub(super) fn winless_items(&self) -> Option<Vec<usize>> {
         let component = self.components().into_iter().next()?;
         let losers_of = adjacency(self.items, self.wins());
-        // The items that one item reaches along wins beat only each other. If an item reaches all items, a
-        // proper group starts from an item that does not reach it.
+        // The items that one item reaches along wins beat only each other. The component is not strongly
+        // connected exactly if one of these groups is smaller than the component.
         component.iter().map(|&item| reachable(item, &losers_of)).find(|group| group.len() < component.len())
     }
 
     /// Returns the winner and the loser of each pair, in both orders if each item won a share.
     fn wins(&self) -> impl Iterator<Item = (usize, usize)> {
-        let directions = |(&(l, r), &share): (&(usize, usize), &f64)| {
+        let wins_of_pair = |(&(l, r), &share): (&(usize, usize), &f64)| {
             let left_won = (share > 0.0).then_some((l, r));
             left_won.into_iter().chain((share < 1.0).then_some((r, l)))
         };
-        self.pairs.iter().zip(&self.outcome).flat_map(directions)
+        self.pairs.iter().zip(&self.outcome).flat_map(wins_of_pair)
     }
 
     /// Returns the duels of `pairs` random compared pairs, or all duels if there are no more pairs.

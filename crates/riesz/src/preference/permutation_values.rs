@@ -74,26 +74,26 @@ impl ReplacementSource<'_> {
             };
         match &self.pool {
             ReplacementPool::Independent(reference) => {
-                set_columns(&mut rows, reference, shuffled_deck(random, count, reference), &sides.left);
-                let mut right_indices = shuffled_deck(random, count, reference);
+                set_columns(&mut rows, reference, draw_evenly(random, count, reference), &sides.left);
+                let mut right_indices = draw_evenly(random, count, reference);
                 right_indices.shuffle(random);
                 set_columns(&mut rows, reference, right_indices, &sides.right);
             }
             ReplacementPool::Paired(reference) => {
-                let indices = shuffled_deck(random, count, reference);
+                let indices = draw_evenly(random, count, reference);
                 set_columns(&mut rows, reference, indices.clone(), &sides.left);
                 set_columns(&mut rows, reference, indices, &sides.right);
             }
             ReplacementPool::Matches(reference) => {
                 let item_columns: Vec<usize> = (0..x.len()).filter(|j| !sides.contexts.contains(j)).collect();
-                for (row, row_index) in rows.iter_mut().zip(shuffled_deck(random, count, reference)) {
+                for (row, row_index) in rows.iter_mut().zip(draw_evenly(random, count, reference)) {
                     item_columns.iter().for_each(|&j| row[j] = reference.rows[row_index][j]);
                 }
             }
         }
         if let Some(reference) = &self.contexts {
             // These draws are independent: if all contexts were drawn equally often, standard errors would
-            // include a variance that is not an error.
+            // be too large, because they include the variance between contexts.
             set_columns(&mut rows, reference, draw_by_weights(random, count, reference), &sides.contexts);
         }
         let mirrored = !matches!(self.pool, ReplacementPool::Paired(_));
@@ -108,7 +108,7 @@ fn has_equal_weights(reference: &ReferenceRows) -> bool {
 
 /// Draws the indices of `count` rows by their weights; with equal weights, each row is drawn once before any
 /// is repeated.
-fn shuffled_deck(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
+fn draw_evenly(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
     let size = reference.rows.len();
     if has_equal_weights(reference) {
         let mut indices: Vec<usize> = (0..size).collect();

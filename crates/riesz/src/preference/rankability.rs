@@ -225,10 +225,10 @@ impl RankingRequest {
         words: usize,
         control: RunControl<'_>,
     ) -> Result<Vec<CyclicTriad>> {
-        let edge = |l: usize, r: usize| &win_bits[(l * n + r) * words..(l * n + r + 1) * words];
+        let bits = |l: usize, r: usize| &win_bits[(l * n + r) * words..(l * n + r + 1) * words];
         let count = |a: usize, b: usize, c: usize| -> u32 {
-            let words_of_edges = edge(a, b).iter().zip(edge(b, c)).zip(edge(c, a));
-            words_of_edges.map(|((x, y), z)| (x & y & z).count_ones()).sum()
+            let words_of_pairs = bits(a, b).iter().zip(bits(b, c)).zip(bits(c, a));
+            words_of_pairs.map(|((x, y), z)| (x & y & z).count_ones()).sum()
         };
         let n_triads = self.triangles;
         let best_triads_from = |a: usize| {

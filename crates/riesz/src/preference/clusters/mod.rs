@@ -310,8 +310,8 @@ impl Clusterer {
         let most_probable =
             |i: usize| (0..count).rev().max_by(|a, b| q[(i, *a)].total_cmp(&q[(i, *b)])).unwrap_or(0);
         let labels: Vec<usize> = (0..n).map(most_probable).collect();
-        // Clusters are in the order of their first items; clusters that are no item's most probable one are
-        // last.
+        // Clusters are in the order of their first items. Those without an item for which they are the most
+        // probable one are last.
         let mut order = kmeans::order(&labels);
         order.extend((0..count).filter(|c| !labels.contains(c)));
         let memberships = Matrix::from_fn(n, count, |i, c| q[(i, order[c])]);

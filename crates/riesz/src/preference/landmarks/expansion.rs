@@ -129,9 +129,9 @@ impl PreferenceFeatureMaps {
         }
         out.side_rows = out.side_rows.stack(&neutral.row)?;
         if prior.utility_variance > 0.0 {
-            // With the neutral row on the other side, a side contributes alone, because the weights of
-            // landmarks need not sum to 0. Pairs of landmarks already contribute to the utility, which is
-            // subtracted.
+            // Each landmark is paired with the neutral row, at which the kernel vanishes, because the weights
+            // of landmarks need not sum to 0. The pairs of landmarks above already contribute to the utility;
+            // their coefficients are subtracted.
             let mut point_weights = p.transpose().matvec(&item_sums);
             out.pairs.iter().zip(&out.coef).for_each(|(&(i, _), c)| point_weights[i] -= c);
             for (i, weight) in point_weights.into_iter().enumerate() {

@@ -175,8 +175,9 @@ impl LandmarkFunction {
     ) -> Result<(Vec<f64>, Vec<f64>)> {
         let training = &self.training;
         let (features, compared) = self.prepare_query(items, pairs, contexts)?;
-        let fitted = self.feature_maps.features(&self.prior, &training.items, training.contexts.as_ref())?;
-        let model = SkewModel::new(&fitted, &training.compared);
+        let training_features =
+            self.feature_maps.features(&self.prior, &training.items, training.contexts.as_ref())?;
+        let model = SkewModel::new(&training_features, &training.compared);
         let residual = self.residual_variance((&features, &compared), items, contexts)?;
         let sd_of = |((pair, context), unexplained): ((&Pair, &usize), &f64)| {
             let evaluation = features.evaluation(*pair, *context);
