@@ -30,7 +30,7 @@ use crate::simd::{Isa, LANES, Lanes, Simd, add_scaled, dispatch, fma};
 
 /// Maximal number of Newton steps, and of conjugate gradient products in each.
 const MAX_NEWTON: usize = 60;
-const MAX_GRADIENTS: usize = 2000;
+const MAX_PRODUCTS: usize = 2000;
 /// Tolerance of the linear solve for a posterior draw. Its error is smaller than the differences between
 /// draws.
 const DRAW_TOLERANCE: f64 = 1e-2;
@@ -131,12 +131,12 @@ impl SkewFeatures {
         }
         let ordered = |(l, r): Pair| if l <= r { (l, r, 1.0) } else { (r, l, -1.0) };
         let pairs_in_contexts = || compared.pairs.par_iter().zip(&compared.contexts);
-        let apart = |(&pair, &context): (&Pair, &usize)| {
+        let utility_difference = |(&pair, &context): (&Pair, &usize)| {
             let (a, b, _) = ordered(pair);
             let terms = scores.row(a).iter().zip(scores.row(b)).zip(self.contexts.row(context));
             terms.map(|((a, b), phi)| phi * (a - b)).sum()
         };
-        let mut log_odds: Vec<f64> = pairs_in_contexts().map(apart).collect();
+        let mut log_odds: Vec<f64> = pairs_in_contexts().map(utility_difference).collect();
         if self.items.cols() > 0 {
             for (c, pairs) in weights.pairs.iter().enumerate() {
                 let transformed = self.items.matmul(pairs);
@@ -158,10 +158,10 @@ impl SkewFeatures {
     pub fn variance(&self, (l, r): Pair, context: usize) -> f64 {
         let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
         let generalised = dot(left, left) * dot(right, right) - dot(left, right).powi(2);
-        let apart = squared_distance(self.utilities.row(l), self.utilities.row(r));
+        let utility_distance = squared_distance(self.utilities.row(l), self.utilities.row(r));
         let mut level_differences: BTreeMap<usize, f64> = self.item_effects.column(l).collect();
         self.item_effects.column(r).for_each(|(k, h)| *level_differences.entry(k).or_default() -= h);
-        let utilities = apart + level_differences.values().map(|h| h * h).sum::<f64>();
+        let utilities = utility_distance + level_differences.values().map(|h| h * h).sum::<f64>();
         dot(phi, phi) * (generalised + utilities)
     }
 
@@ -193,7 +193,7 @@ pub(super) struct SkewModel<'d> {
     compared: &'d ComparedPairs,
     /// For each item, the index of the first pair in which it is the first item. Pairs are sorted by their
     /// first items.
-    starts: Vec<usize>,
+    pair_starts: Vec<usize>,
 }
 
 /// The mode of the posterior of the weights.
@@ -213,20 +213,20 @@ impl<'d> SkewModel<'d> {
     /// Creates a model of pairs that are sorted by their first items.
     pub fn new(features: &'d SkewFeatures, compared: &'d ComparedPairs) -> Self {
         let items = features.items.rows();
-        let mut starts = vec![0; items + 1];
-        compared.pairs.iter().for_each(|p| starts[p.0 + 1] += 1);
-        (0..items).for_each(|i| starts[i + 1] += starts[i]);
+        let mut pair_starts = vec![0; items + 1];
+        compared.pairs.iter().for_each(|p| pair_starts[p.0 + 1] += 1);
+        (0..items).for_each(|i| pair_starts[i + 1] += pair_starts[i]);
         let transposed = [features.items.transpose(), features.utilities.transpose()];
-        Self { features, transposed, compared, starts }
+        Self { features, transposed, compared, pair_starts }
     }
 
     fn log_odds(&self, weights: &SkewWeights) -> Vec<f64> {
         self.features.log_odds(weights, self.compared)
     }
 
-    /// Returns `Σ_p by_pair_p φ_c f_l f_rᵀ` minus its transpose, and `Σ_p by_pair_p φ_c (h_l - h_r)`. This is
-    /// the adjoint of [`log_odds`](Self::log_odds).
-    fn apply_transpose(&self, by_pair: &[f64]) -> SkewWeights {
+    /// Returns `Σ_p v_p φ_c f_l f_rᵀ` minus its transpose, and `Σ_p v_p φ_c (h_l - h_r)`, where v are the
+    /// numbers `pair_values`. This is the adjoint of [`log_odds`](Self::log_odds).
+    fn apply_transpose(&self, pair_values: &[f64]) -> SkewWeights {
         let (f, phi, compared) = (&self.features.items, &self.features.contexts, self.compared);
         let (q, contexts) = (f.cols(), phi.cols());
         let isa = Isa::detect();
@@ -235,11 +235,11 @@ impl<'d> SkewModel<'d> {
             for (c, out) in out.pairs.iter_mut().enumerate() {
                 let mut sums = Matrix::zeros(f.rows(), q);
                 sums.data_mut().par_chunks_mut(q).enumerate().for_each(|(l, row)| {
-                    for p in self.starts[l]..self.starts[l + 1] {
+                    for p in self.pair_starts[l]..self.pair_starts[l + 1] {
                         add_scaled(
                             isa,
                             row,
-                            by_pair[p] * phi[(compared.contexts[p], c)],
+                            pair_values[p] * phi[(compared.contexts[p], c)],
                             f.row(compared.pairs[p].1),
                         );
                     }
@@ -251,7 +251,7 @@ impl<'d> SkewModel<'d> {
             }
         }
         let mut sums = Matrix::zeros(f.rows(), contexts);
-        for ((&(l, r), &context), v) in compared.pairs.iter().zip(&compared.contexts).zip(by_pair) {
+        for ((&(l, r), &context), v) in compared.pairs.iter().zip(&compared.contexts).zip(pair_values) {
             for (item, sign) in [(l, 1.0), (r, -1.0)] {
                 add_multiple(sums.row_mut(item), sign * v, phi.row(context));
             }
@@ -278,82 +278,82 @@ impl<'d> SkewModel<'d> {
         let mut g = vec![0.0; n];
         let mut value = likelihood.log_likelihood(&g);
         let mut objective = value;
-        let (mut first, mut left, mut products) = (None, f64::INFINITY, 0);
+        let (mut initial_norm, mut relative_norm, mut products) = (None, f64::INFINITY, 0);
         for steps in 0..MAX_NEWTON {
             check_cancelled(stop)?;
-            let local: Vec<LikelihoodTerms> = (0..n).map(|i| likelihood.terms(i, g[i])).collect();
-            let alpha: Vec<f64> = local.iter().map(|terms| terms.first_derivative).collect();
-            let curve: Vec<f64> = local.iter().map(|terms| terms.information).collect();
+            let terms: Vec<LikelihoodTerms> = (0..n).map(|i| likelihood.terms(i, g[i])).collect();
+            let alpha: Vec<f64> = terms.iter().map(|terms| terms.first_derivative).collect();
+            let curvature: Vec<f64> = terms.iter().map(|terms| terms.information).collect();
             let target = self.apply_transpose(&alpha);
-            let mut slope = target.clone();
-            slope.add_scaled(-1.0, &weights);
-            let size = slope.inner_product(&slope).sqrt();
-            let initial_size = *first.get_or_insert(size.max(1e-300));
-            left = size / initial_size;
-            if left <= tolerance {
+            let mut gradient = target.clone();
+            gradient.add_scaled(-1.0, &weights);
+            let gradient_norm = gradient.inner_product(&gradient).sqrt();
+            let first_norm = *initial_norm.get_or_insert(gradient_norm.max(1e-300));
+            relative_norm = gradient_norm / first_norm;
+            if relative_norm <= tolerance {
                 return Ok(WeightMode {
                     weights: target,
                     alpha,
-                    curvature: curve,
+                    curvature,
                     log_likelihood: value,
                     steps,
                     products,
                 });
             }
-            let (step, n_products) = self.solve(&curve, &slope, left.sqrt().min(0.1), stop)?;
+            let (step, n_products) =
+                self.solve(&curvature, &gradient, relative_norm.sqrt().min(0.1), stop)?;
             products += n_products;
             let step_g = self.log_odds(&step);
-            let (slant, step_norm, ahead) =
+            let (square, step_square, product) =
                 (weights.inner_product(&weights), step.inner_product(&step), weights.inner_product(&step));
-            let (next, (t, next_g, next_value)) = halved_step(objective, |t| {
+            let (next_objective, (t, next_g, next_value)) = halved_step(objective, |t| {
                 let next_g: Vec<f64> = g.iter().zip(&step_g).map(|(g, s)| g + t * s).collect();
                 let value = likelihood.log_likelihood(&next_g);
-                (value - 0.5 * (slant + 2.0 * t * ahead + t * t * step_norm), (t, next_g, value))
+                (value - 0.5 * (square + 2.0 * t * product + t * t * step_square), (t, next_g, value))
             });
             weights.add_scaled(t, &step);
-            (g, value, objective) = (next_g, next_value, next);
+            (g, value, objective) = (next_g, next_value, next_objective);
         }
         Err(Error::NotConverged {
             method: "Newton's method for preferences with landmarks",
             iterations: MAX_NEWTON,
-            change: left,
+            change: relative_norm,
             remedy: "lower the kernel's scale",
         })
     }
 
     /// Solves `(I + ΨᵀWΨ) x = b` by conjugate gradients, where Ψ maps weights to log odds and W is the
-    /// diagonal matrix of `curve`. The norm of the residual is at most `relative` times that of b. Returns x
-    /// and the number of products with the matrix.
+    /// diagonal matrix of `curvature`. The norm of the residual is at most `tolerance` times that of b.
+    /// Returns x and the number of products with the matrix.
     ///
-    /// `bᵀx` never exceeds the exact value and is at most `relative² bᵀb` below it. The difference is the
+    /// `bᵀx` never exceeds the exact value and is at most `tolerance² bᵀb` below it. The difference is the
     /// squared error of x in the norm of the Hessian, whose eigenvalues are at least 1.
     ///
     /// # Errors
     /// As [`mode`](Self::mode).
     pub fn solve(
         &self,
-        curve: &[f64],
+        curvature: &[f64],
         b: &SkewWeights,
-        relative: f64,
+        tolerance: f64,
         stop: &AtomicBool,
     ) -> Result<(SkewWeights, usize)> {
-        let inverse = self.preconditioner(curve);
-        let times = |v: &SkewWeights| {
+        let inverse_diagonal = self.preconditioner(curvature);
+        let product = |v: &SkewWeights| {
             check_cancelled(stop)?;
             let mut g = self.log_odds(v);
-            multiply_entries(&mut g, curve);
+            multiply_entries(&mut g, curvature);
             let mut out = self.apply_transpose(&g);
             out.add_scaled(1.0, v);
             Ok(out)
         };
         let precondition = |r: &SkewWeights| {
             let mut z = r.clone();
-            z.multiply(&inverse);
+            z.multiply(&inverse_diagonal);
             z
         };
-        let rule =
-            StoppingRule { norm: ResidualNorm::Euclidean, tolerance: relative, max_products: MAX_GRADIENTS };
-        let solution = conjugate_gradients(times, precondition, b, self.features.zeros(), rule)?;
+        let rule = StoppingRule { norm: ResidualNorm::Euclidean, tolerance, max_products: MAX_PRODUCTS };
+        let solution = conjugate_gradients(product, precondition, b, self.features.zeros(), rule)?;
         let change = match solution.outcome {
             CgOutcome::Converged => return Ok((solution.x, solution.products)),
             CgOutcome::NotPositiveDefinite => f64::NAN,
@@ -361,7 +361,7 @@ impl<'d> SkewModel<'d> {
         };
         Err(Error::NotConverged {
             method: "the method of conjugate gradients for preferences with landmarks",
-            iterations: MAX_GRADIENTS,
+            iterations: MAX_PRODUCTS,
             change,
             remedy: "lower the kernel's scale, or take fewer landmarks",
         })
@@ -370,19 +370,20 @@ impl<'d> SkewModel<'d> {
     /// Returns the inverse of the Hessian's diagonal under two independence assumptions. Contexts are
     /// independent of pairs; for the V_c the two items of a pair are independent and have uncorrelated
     /// features.
-    fn preconditioner(&self, curve: &[f64]) -> SkewWeights {
+    fn preconditioner(&self, curvature: &[f64]) -> SkewWeights {
         let SkewFeatures { items, utilities, item_effects: levels, contexts } = self.features;
         let mut out = self.features.zeros();
         let (mut moments, mut context_squares) = (vec![0.0; items.cols()], vec![0.0; contexts.cols()]);
-        let (mut apart, mut level_squares) = (vec![0.0; utilities.cols()], vec![0.0; levels.rows()]);
+        let (mut squares, mut level_squares) = (vec![0.0; utilities.cols()], vec![0.0; levels.rows()]);
         let mut total = 0.0;
-        for ((&(l, r), &context), w) in self.compared.pairs.iter().zip(&self.compared.contexts).zip(curve) {
+        for ((&(l, r), &context), w) in self.compared.pairs.iter().zip(&self.compared.contexts).zip(curvature)
+        {
             total += w;
             context_squares.iter_mut().zip(contexts.row(context)).for_each(|(a, phi)| *a += w * phi * phi);
             for ((m, l), r) in moments.iter_mut().zip(items.row(l)).zip(items.row(r)) {
                 *m += 0.5 * w * (l * l + r * r);
             }
-            for ((a, l), r) in apart.iter_mut().zip(utilities.row(l)).zip(utilities.row(r)) {
+            for ((a, l), r) in squares.iter_mut().zip(utilities.row(l)).zip(utilities.row(r)) {
                 *a += w * (l - r) * (l - r);
             }
             levels.column(l).chain(levels.column(r)).for_each(|(k, h)| level_squares[k] += w * h * h);
@@ -395,7 +396,7 @@ impl<'d> SkewModel<'d> {
                 let row = pairs.row_mut(i).iter_mut().zip(&moments);
                 row.for_each(|(out, m)| *out = inverse(2.0 / total * (first_moment * m)));
             }
-            apart.iter().enumerate().for_each(|(k, a)| out.utilities[(k, c)] = inverse(*a));
+            squares.iter().enumerate().for_each(|(k, a)| out.utilities[(k, c)] = inverse(*a));
             level_squares.iter().enumerate().for_each(|(k, a)| out.item_effects[(k, c)] = inverse(*a));
         }
         out
@@ -408,12 +409,12 @@ impl<'d> SkewModel<'d> {
     /// As [`mode`](Self::mode).
     pub fn posterior_draw(
         &self,
-        curve: &[f64],
+        curvature: &[f64],
         random: &mut Random,
         stop: &AtomicBool,
     ) -> Result<SkewWeights> {
         let mut normal = || random.sample::<f64, _>(StandardNormal);
-        let noise: Vec<f64> = curve.iter().map(|w| w.sqrt() * normal()).collect();
+        let noise: Vec<f64> = curvature.iter().map(|w| w.sqrt() * normal()).collect();
         let mut b = self.apply_transpose(&noise);
         for pairs in &mut b.pairs {
             for (i, j) in (0..pairs.rows()).flat_map(|i| (0..i).map(move |j| (i, j))) {
@@ -423,6 +424,6 @@ impl<'d> SkewModel<'d> {
             }
         }
         b.utilities.data_mut().iter_mut().chain(b.item_effects.data_mut()).for_each(|u| *u += normal());
-        Ok(self.solve(curve, &b, DRAW_TOLERANCE, stop)?.0)
+        Ok(self.solve(curvature, &b, DRAW_TOLERANCE, stop)?.0)
     }
 }

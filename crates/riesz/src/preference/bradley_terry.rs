@@ -25,7 +25,7 @@ use crate::table::{Column, ColumnKind, Table};
 
 /// The largest number of coefficients for which files contain their covariance, which needs 32 times the
 /// square of this number in bytes.
-const COVARIANCE: usize = 1000;
+const MAX_COVARIANCE_COEFS: usize = 1000;
 
 /// The choice of the ridge on the coefficients.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,14 +82,14 @@ pub struct BradleyTerryFit {
     pub steps: usize,
     /// Notes for the user: several components, items that never won or never lost.
     pub notes: Vec<String>,
-    differences: PairedLogistic,
+    regression: PairedLogistic,
     mode: PairedLogisticMode,
     /// Standard deviations of the parameters, if their covariance was computed.
-    errors: Option<Vec<f64>>,
+    parameter_sd: Option<Vec<f64>>,
     /// The units by which the columns were divided.
     units: Vec<f64>,
     /// For each item of the duels, its index in the model.
-    places: Vec<Option<usize>>,
+    indices: Vec<Option<usize>>,
 }
 
 impl BradleyTerry {
@@ -115,49 +115,50 @@ impl BradleyTerry {
             }
             notes.push(format!("{problem}: only the ridge keeps abilities finite, or comparable"));
         }
-        // The likelihood does not determine the abilities of items without duels.
+        // Without a ridge, the likelihood does not determine the abilities of items without duels.
         let mut duel_weight = vec![0.0; names.len()];
         add_to_both(&mut duel_weight, duels.pairs(), duels.weight());
-        let known: Vec<usize> = (0..names.len()).filter(|&i| !unpenalised || duel_weight[i] > 0.0).collect();
-        let mut places = vec![None; names.len()];
-        known.iter().enumerate().for_each(|(index, &i)| places[i] = Some(index));
-        let number = |i: usize| places[i].unwrap_or_default();
-        let pairs = duels.pairs().iter().map(|&(l, r)| (number(l), number(r))).collect();
-        let differences = PairedLogistic::of_items(known.len(), pairs, duels);
-        let solution = self.solve(&differences)?;
+        let rated: Vec<usize> = (0..names.len()).filter(|&i| !unpenalised || duel_weight[i] > 0.0).collect();
+        let n = rated.len();
+        let mut indices = vec![None; names.len()];
+        rated.iter().enumerate().for_each(|(index, &i)| indices[i] = Some(index));
+        let index_of = |i: usize| indices[i].unwrap_or_default();
+        let pairs = duels.pairs().iter().map(|&(l, r)| (index_of(l), index_of(r))).collect();
+        let regression = PairedLogistic::from_items(n, pairs, duels);
+        let solution = self.solve(&regression)?;
         let theta = &solution.mode.theta;
-        let coef = places.iter().map(|index| index.map_or(f64::NAN, |index| theta[index])).collect();
+        let coef = indices.iter().map(|index| index.map_or(f64::NAN, |index| theta[index])).collect();
 
         // One pair of points per other item against the first item. The total coefficient of the first item
         // is minus the sum of the other abilities, which is its own ability because abilities sum to 0.
-        let levels: Vec<String> = known.iter().map(|&i| names[i].clone()).collect();
+        let levels: Vec<String> = rated.iter().map(|&i| names[i].clone()).collect();
         let columns =
             wide_columns(&[Column { name: "item".into(), kind: ColumnKind::Categorical { levels } }]);
-        let after_first = || 1..known.len();
-        let left = after_first().flat_map(|i| [i, 0]);
-        let values: Vec<f64> = left.chain(after_first().flat_map(|i| [0, i])).map(|i| i as f64).collect();
-        let points = Table::from_column_major(columns, 2 * (known.len() - 1), values)?;
-        let factor = |column: usize| Kernel::from(Categorical { columns: [column], similarity: 0.0 });
-        let signed = after_first().flat_map(|i| [theta[i], -theta[i]]).collect();
+        let other_items = || 1..n;
+        let left = other_items().flat_map(|i| [i, 0]);
+        let values: Vec<f64> = left.chain(other_items().flat_map(|i| [0, i])).map(|i| i as f64).collect();
+        let points = Table::from_column_major(columns, 2 * (n - 1), values)?;
+        let kernel = |column: usize| Kernel::from(Categorical { columns: [column], similarity: 0.0 });
+        let point_coef = other_items().flat_map(|i| [theta[i], -theta[i]]).collect();
         let model =
-            expansion("Bradley-Terry", factor(0) + factor(1), points, signed, duels, &solution, &notes)?;
-        let units = vec![1.0; known.len()];
-        let mut fit = BradleyTerryFit { notes, places, ..solution.into_fit(model, coef, differences, units) };
-        if known.len() <= COVARIANCE {
-            let mut item_covariance = fit.differences.covariance(&fit.mode)?;
-            fit.errors = Some(item_covariance.standard_deviations());
-            let grand_mean = mean(item_covariance.data());
-            item_covariance.map_in_place(|c| c - grand_mean);
-            let mut q = Matrix::zeros(2 * (known.len() - 1), 2 * (known.len() - 1));
-            for (i, j) in after_first().flat_map(|i| after_first().map(move |j| (i, j))) {
+            expansion("Bradley-Terry", kernel(0) + kernel(1), points, point_coef, duels, &solution, &notes)?;
+        let units = vec![1.0; n];
+        let mut fit = BradleyTerryFit { notes, indices, ..solution.into_fit(model, coef, regression, units) };
+        if n <= MAX_COVARIANCE_COEFS {
+            let mut ability_covariance = fit.regression.covariance(&fit.mode)?;
+            fit.parameter_sd = Some(ability_covariance.standard_deviations());
+            let grand_mean = mean(ability_covariance.data());
+            ability_covariance.map_in_place(|c| c - grand_mean);
+            let mut reduction = Matrix::zeros(2 * (n - 1), 2 * (n - 1));
+            for (i, j) in other_items().flat_map(|i| other_items().map(move |j| (i, j))) {
                 // The covariances of the other items determine those of the first one, because rows of the
                 // centred covariance sum to 0.
-                let c = item_covariance[(i, j)];
+                let c = ability_covariance[(i, j)];
                 for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                    q[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };
+                    reduction[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };
                 }
             }
-            fit.covariance = Some(PosteriorCovariance::dense(0.0, q));
+            fit.covariance = Some(PosteriorCovariance::dense(0.0, reduction));
         }
         Ok(fit)
     }
@@ -186,8 +187,8 @@ impl BradleyTerry {
             }
         }
         let x = Matrix::from_fn(n, d, |i, j| (items.get(i, j) - center[j]) / units[j]);
-        let differences = PairedLogistic::of_features(x, duels);
-        let solution = self.solve(&differences)?;
+        let regression = PairedLogistic::from_features(x, duels);
+        let solution = self.solve(&regression)?;
         let theta = &solution.mode.theta;
         // At point j, column j is one unit above its centre on the left, and one unit below on the right.
         let columns = wide_columns(items.columns());
@@ -199,40 +200,40 @@ impl BradleyTerry {
         });
         let points =
             Table::from_column_major(columns, d, values.map(|(j, p, s)| coordinate(j, p, s)).collect())?;
-        let side = |first: usize| {
+        let kernel = |first: usize| {
             let columns = (first..first + d).collect();
             Kernel::from(Linear { columns, center: center.clone(), scale: units.clone() })
         };
         let name = "linear Bradley-Terry";
-        let model = expansion(name, side(0) + side(d), points, theta.clone(), duels, &solution, &[])?;
+        let model = expansion(name, kernel(0) + kernel(d), points, theta.clone(), duels, &solution, &[])?;
         let coef = theta.iter().zip(&units).map(|(t, u)| t / u).collect();
-        let mut fit = solution.into_fit(model, coef, differences, units);
-        let mut q = fit.differences.covariance(&fit.mode)?;
-        fit.errors = Some(q.standard_deviations());
-        q.map_in_place(|v| -v);
-        fit.covariance = Some(PosteriorCovariance::dense(0.0, q));
+        let mut fit = solution.into_fit(model, coef, regression, units);
+        let mut reduction = fit.regression.covariance(&fit.mode)?;
+        fit.parameter_sd = Some(reduction.standard_deviations());
+        reduction.map_in_place(|v| -v);
+        fit.covariance = Some(PosteriorCovariance::dense(0.0, reduction));
         Ok(fit)
     }
 
-    fn solve(&self, differences: &PairedLogistic) -> Result<BradleyTerrySolution> {
+    fn solve(&self, regression: &PairedLogistic) -> Result<BradleyTerrySolution> {
         let control = RunControl { stop: &self.stop, progress: RunControl::none().progress };
         if let AbilityRidge::Fixed(ridge) = self.ridge {
             crate::checks::not_negative("ridge", ridge, "it must be finite and 0 or more")?;
-            let mode = differences.mode(ridge, &self.stop)?;
+            let mode = regression.mode(ridge, &self.stop)?;
             let steps = mode.steps;
-            return Ok(BradleyTerrySolution { mode, ridge, value: None, steps });
+            return Ok(BradleyTerrySolution { mode, ridge, evidence: None, steps });
         }
         let start = [Parameter { name: "ridge".into(), log_value: -2.0 * 1.5_f64.ln() }];
         let objective = |theta: &[f64]| {
-            let (value, slope) = differences.evidence(theta[0].exp(), &self.stop)?;
+            let (value, slope) = regression.evidence(theta[0].exp(), &self.stop)?;
             let z = (theta[0] - start[0].log_value) / 3.0;
             Ok((value - 0.5 * z * z, vec![slope - z / 3.0]))
         };
         let optimum = search::maximise(&start, 0..1, SearchOptions::default(), control, objective)?;
         let ridge = optimum.theta[0].exp();
-        let (value, _) = differences.evidence(ridge, &self.stop)?;
-        let mode = differences.mode(ridge, &self.stop)?;
-        Ok(BradleyTerrySolution { mode, ridge, value: Some(value), steps: optimum.evaluations })
+        let (value, _) = regression.evidence(ridge, &self.stop)?;
+        let mode = regression.mode(ridge, &self.stop)?;
+        Ok(BradleyTerrySolution { mode, ridge, evidence: Some(value), steps: optimum.evaluations })
     }
 }
 
@@ -243,15 +244,15 @@ impl BradleyTerryFit {
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
     pub fn std_errors(&self) -> Result<Vec<f64>> {
-        let deviations = match &self.errors {
-            Some(errors) => errors,
-            None => &self.differences.covariance(&self.mode)?.standard_deviations(),
+        let sd = match &self.parameter_sd {
+            Some(parameter_sd) => parameter_sd,
+            None => &self.regression.covariance(&self.mode)?.standard_deviations(),
         };
-        let error_of = |i: usize| deviations[i];
-        Ok(if self.places.is_empty() {
-            self.units.iter().enumerate().map(|(j, unit)| error_of(j) / unit).collect()
+        let sd_of = |i: usize| sd[i];
+        Ok(if self.indices.is_empty() {
+            self.units.iter().enumerate().map(|(j, unit)| sd_of(j) / unit).collect()
         } else {
-            self.places.iter().map(|index| index.map_or(f64::NAN, error_of)).collect()
+            self.indices.iter().map(|index| index.map_or(f64::NAN, sd_of)).collect()
         })
     }
 
@@ -262,17 +263,17 @@ impl BradleyTerryFit {
     /// [`Error::Parameter`] for a linear model, and for an item without duels if there is no ridge;
     /// [`Error::NotPositiveDefinite`].
     pub fn abilities(&self) -> Result<(Vec<f64>, Matrix)> {
-        if self.places.is_empty() {
+        if self.indices.is_empty() {
             return Err(Error::parameter(
                 "model",
                 "linear",
                 "a linear model has coefficients of columns, not abilities of items",
             ));
         }
-        if let Some(item) = self.places.iter().position(Option::is_none) {
+        if let Some(item) = self.indices.iter().position(Option::is_none) {
             return Err(unknown_ability(item));
         }
-        Ok((self.coef.clone(), self.differences.covariance(&self.mode)?))
+        Ok((self.coef.clone(), self.regression.covariance(&self.mode)?))
     }
 
     /// Returns the differences of abilities with their standard deviations, for pairs of items by their
@@ -283,15 +284,16 @@ impl BradleyTerryFit {
     /// [`Error::Parameter`] for items that do not exist, or have no duels if there is no ridge;
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn differences(&self, pairs: &[Pair], stop: &AtomicBool) -> Result<Vec<(f64, f64)>> {
-        let place = |item: usize| match self.places.get(item) {
+        let index_of = |item: usize| match self.indices.get(item) {
             Some(Some(index)) => Ok(*index),
             Some(None) => Err(unknown_ability(item)),
-            None if self.places.is_empty() && item < self.differences.items() => Ok(item),
+            None if self.indices.is_empty() && item < self.regression.items() => Ok(item),
             None => Err(Error::parameter("item", item, "there is no such item")),
         };
-        let pairs = pairs.iter().map(|&(l, r)| Ok((place(l)?, place(r)?))).collect::<Result<Vec<Pair>>>()?;
-        let sd = self.differences.standard_deviations(&self.mode, &pairs, stop)?;
-        let g = self.differences.linear_predictor(&self.mode.theta);
+        let pairs =
+            pairs.iter().map(|&(l, r)| Ok((index_of(l)?, index_of(r)?))).collect::<Result<Vec<Pair>>>()?;
+        let sd = self.regression.standard_deviations(&self.mode, &pairs, stop)?;
+        let g = self.regression.linear_predictor(&self.mode.theta);
         Ok(pairs.iter().zip(sd).map(|(&(l, r), sd)| (g[l] - g[r], sd)).collect())
     }
 
@@ -310,17 +312,17 @@ fn unknown_ability(item: usize) -> Error {
 struct BradleyTerrySolution {
     mode: PairedLogisticMode,
     ridge: f64,
-    value: Option<f64>,
+    evidence: Option<f64>,
     steps: usize,
 }
 
 impl BradleyTerrySolution {
-    /// Returns the fit without covariances, notes and places.
+    /// Returns the fit without covariances, notes and parameter indices.
     fn into_fit(
         self,
         model: KernelExpansion,
         coef: Vec<f64>,
-        differences: PairedLogistic,
+        regression: PairedLogistic,
         units: Vec<f64>,
     ) -> BradleyTerryFit {
         BradleyTerryFit {
@@ -329,19 +331,19 @@ impl BradleyTerrySolution {
             coef,
             ridge: self.ridge,
             log_likelihood: self.mode.log_likelihood,
-            log_marginal_likelihood: self.value,
+            log_marginal_likelihood: self.evidence,
             steps: self.steps,
             notes: Vec::new(),
-            differences,
+            regression,
             mode: self.mode,
-            errors: None,
+            parameter_sd: None,
             units,
-            places: Vec::new(),
+            indices: Vec::new(),
         }
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "what an expansion is made of")]
+#[allow(clippy::too_many_arguments, reason = "the parts of an expansion")]
 fn expansion(
     name: &str,
     kernel: Kernel,
@@ -357,7 +359,7 @@ fn expansion(
         CardEntry::measured("ridge", solution.ridge),
         CardEntry::measured("log likelihood", solution.mode.log_likelihood),
     ];
-    card.extend(solution.value.map(|value| CardEntry::measured("log marginal likelihood", value)));
+    card.extend(solution.evidence.map(|value| CardEntry::measured("log marginal likelihood", value)));
     card.extend(notes.iter().map(|note| CardEntry::new("note", note)));
     pair_kernel::model(kernel, points, coef, Link::Logistic, card)
 }
@@ -383,13 +385,13 @@ fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
             lost[loser] += share;
         }
     }
-    let shown = |group: &[usize]| {
+    let listing = |group: &[usize]| {
         let ellipsis = if group.len() > 5 { ", …" } else { "" };
         group.iter().take(5).map(|&i| &names[i][..]).collect::<Vec<_>>().join(", ") + ellipsis
     };
     let describe_group = |verb: &str, counts: &[f64], other: &[f64]| {
         let group: Vec<usize> = (0..names.len()).filter(|&i| counts[i] == 0.0 && other[i] > 0.0).collect();
-        (!group.is_empty()).then(|| format!("{} never {verb} ({})", count(group.len()), shown(&group)))
+        (!group.is_empty()).then(|| format!("{} never {verb} ({})", item_count(group.len()), listing(&group)))
     };
     let one_sided: Vec<String> = [describe_group("won", &won, &lost), describe_group("lost", &lost, &won)]
         .into_iter()
@@ -399,9 +401,9 @@ fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
         return Some(one_sided.join(" and "));
     }
     let group = duels.winless_items()?;
-    Some(format!("{} ({}) never beat any of the others", count(group.len()), shown(&group)))
+    Some(format!("{} ({}) never beat any of the others", item_count(group.len()), listing(&group)))
 }
 
-fn count(items: usize) -> String {
+fn item_count(items: usize) -> String {
     if items == 1 { "1 item".into() } else { format!("{items} items") }
 }

@@ -3,8 +3,8 @@
 use crate::linalg::Matrix;
 
 /// Adds the number of each pair to the entries of both of its items.
-pub(super) fn add_to_both(out: &mut [f64], pairs: &[(usize, usize)], by_pair: &[f64]) {
-    for (&(l, r), v) in pairs.iter().zip(by_pair) {
+pub(super) fn add_to_both(out: &mut [f64], pairs: &[(usize, usize)], pair_values: &[f64]) {
+    for (&(l, r), v) in pairs.iter().zip(pair_values) {
         out[l] += v;
         out[r] += v;
     }
@@ -15,9 +15,9 @@ pub(super) fn add_to_both(out: &mut [f64], pairs: &[(usize, usize)], by_pair: &[
 pub(super) fn add_differences(
     out: &mut [f64],
     pairs: &[(usize, usize)],
-    by_pair: impl IntoIterator<Item = f64>,
+    pair_values: impl IntoIterator<Item = f64>,
 ) {
-    for (&(l, r), v) in pairs.iter().zip(by_pair) {
+    for (&(l, r), v) in pairs.iter().zip(pair_values) {
         out[l] += v;
         out[r] -= v;
     }
@@ -44,14 +44,14 @@ pub(super) fn adjacency(items: usize, edges: impl IntoIterator<Item = (usize, us
 
 /// Returns the items that can be reached from `start`, ascending.
 pub(super) fn reachable(start: usize, neighbours: &[Vec<usize>]) -> Vec<usize> {
-    let (mut seen, mut open) = (vec![false; neighbours.len()], vec![start]);
-    seen[start] = true;
-    while let Some(item) = open.pop() {
-        for &next in &neighbours[item] {
-            if !std::mem::replace(&mut seen[next], true) {
-                open.push(next);
+    let (mut visited, mut stack) = (vec![false; neighbours.len()], vec![start]);
+    visited[start] = true;
+    while let Some(item) = stack.pop() {
+        for &neighbour in &neighbours[item] {
+            if !std::mem::replace(&mut visited[neighbour], true) {
+                stack.push(neighbour);
             }
         }
     }
-    (0..seen.len()).filter(|&item| seen[item]).collect()
+    (0..visited.len()).filter(|&item| visited[item]).collect()
 }

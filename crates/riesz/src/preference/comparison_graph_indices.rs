@@ -82,18 +82,18 @@ fn win_shares(duels: &Duels, outcome: &[f64]) -> Matrix {
 
 /// Returns the outcomes of the pairs under a random order of the items.
 fn random_ranking_outcomes(duels: &Duels, random: &mut Random) -> Vec<f64> {
-    let mut place: Vec<usize> = (0..duels.items()).collect();
-    place.shuffle(random);
-    duels.pairs().iter().map(|&(l, r)| f64::from(u8::from(place[l] < place[r]))).collect()
+    let mut rank: Vec<usize> = (0..duels.items()).collect();
+    rank.shuffle(random);
+    duels.pairs().iter().map(|&(l, r)| f64::from(u8::from(rank[l] < rank[r]))).collect()
 }
 
-/// The largest number of coins of a pair that are thrown one by one.
+/// The largest number of coins of a pair that are drawn one by one.
 const MAX_COINS: f64 = 4096.0;
 
 /// Returns the outcomes of the pairs if a fair coin decided each duel. The number of a pair's duels is its
 /// rounded weight, at least 1.
 fn coin_flip_outcomes(duels: &Duels, random: &mut Random) -> Vec<f64> {
-    let pair = |&weight: &f64| {
+    let win_share = |&weight: &f64| {
         let count = weight.round().max(1.0);
         if count > MAX_COINS {
             // The normal approximation of the binomial distribution.
@@ -104,7 +104,7 @@ fn coin_flip_outcomes(duels: &Duels, random: &mut Random) -> Vec<f64> {
         let won = (0..count).filter(|_| random.random::<bool>()).count();
         won as f64 / count as f64
     };
-    duels.weight().iter().map(pair).collect()
+    duels.weight().iter().map(win_share).collect()
 }
 
 /// Returns the SpecR index `1 - [H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})] / 2(N-1)` of a matrix A (N × N) of
@@ -119,21 +119,22 @@ pub fn spec_r(wins: &Matrix) -> Result<f64> {
     let mut laplacian = wins.clone();
     laplacian.map_in_place(|v| -v);
     laplacian.add_diagonal(|i| degrees[i]);
-    let steps: Vec<(f64, f64)> = (0..n).map(|i| (i as f64, 0.0)).collect();
+    let perfect_ranking: Vec<(f64, f64)> = (0..n).map(|i| (i as f64, 0.0)).collect();
     let degrees: Vec<(f64, f64)> = degrees.into_iter().map(|d| (d, 0.0)).collect();
-    let distance = hausdorff(&eigenvalues(&laplacian)?, &steps) + hausdorff(&degrees, &steps);
+    let distance =
+        hausdorff(&eigenvalues(&laplacian)?, &perfect_ranking) + hausdorff(&degrees, &perfect_ranking);
     Ok(1.0 - distance / (2.0 * (n as f64 - 1.0)))
 }
 
 /// Returns the Hausdorff distance of two sets of complex numbers: the largest distance of a number in either
 /// set from the other set.
 fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
-    let farthest = |from: &[(f64, f64)], to: &[(f64, f64)]| {
+    let largest_distance = |from: &[(f64, f64)], to: &[(f64, f64)]| {
         let nearest =
             |p: &(f64, f64)| to.iter().map(|q| (p.0 - q.0).hypot(p.1 - q.1)).fold(f64::INFINITY, f64::min);
         from.iter().map(nearest).fold(0.0, f64::max)
     };
-    farthest(a, b).max(farthest(b, a))
+    largest_distance(a, b).max(largest_distance(b, a))
 }
 
 /// Returns the clustering coefficient (Watts and Strogatz 1998), averaged over items: the share of pairs of
@@ -141,19 +142,16 @@ fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
 /// Cost O(Σ degree²).
 pub fn average_clustering(duels: &Duels) -> f64 {
     let mut opponents = duels.neighbours();
-    opponents.iter_mut().for_each(|opponents_of_item| opponents_of_item.sort_unstable());
-    let clustering_of = |opponents_of_item: &Vec<usize>| {
-        let k = opponents_of_item.len();
+    opponents.iter_mut().for_each(|neighbours| neighbours.sort_unstable());
+    let clustering_of = |neighbours: &Vec<usize>| {
+        let k = neighbours.len();
         if k < 2 {
             return 0.0;
         }
-        let among = |a: usize| {
-            opponents_of_item[a + 1..]
-                .iter()
-                .filter(|c| opponents[opponents_of_item[a]].binary_search(c).is_ok())
-                .count()
+        let n_compared = |a: usize| {
+            neighbours[a + 1..].iter().filter(|c| opponents[neighbours[a]].binary_search(c).is_ok()).count()
         };
-        2.0 * (0..k).map(among).sum::<usize>() as f64 / (k * (k - 1)) as f64
+        2.0 * (0..k).map(n_compared).sum::<usize>() as f64 / (k * (k - 1)) as f64
     };
     opponents.iter().map(clustering_of).sum::<f64>() / duels.items() as f64
 }

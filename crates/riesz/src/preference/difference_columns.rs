@@ -22,10 +22,10 @@ pub fn differences(explanation: &Explanation) -> Result<Explanation> {
     let sides = LeftRightColumns::from_columns(data.columns())?;
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     // For each old column, the index of the new one.
-    let mut place = vec![0; data.width()];
+    let mut new_column = vec![0; data.width()];
     let items = sides.items(data.columns());
     for ((mut column, &l), &r) in items.into_iter().zip(&sides.left).zip(&sides.right) {
-        (place[l], place[r]) = (columns.len(), columns.len());
+        (new_column[l], new_column[r]) = (columns.len(), columns.len());
         let both_sides = || data.column(l).iter().zip(data.column(r));
         match &column.kind {
             ColumnKind::Numeric => {
@@ -46,12 +46,12 @@ pub fn differences(explanation: &Explanation) -> Result<Explanation> {
         columns.push(column);
     }
     for &j in &sides.contexts {
-        place[j] = columns.len();
+        new_column[j] = columns.len();
         columns.push(Column { ..data.columns()[j].clone() });
         values.extend(data.column(j));
     }
     let players = explanation.players.iter().map(|player| {
-        let columns: BTreeSet<usize> = player.columns.iter().map(|&j| place[j]).collect();
+        let columns: BTreeSet<usize> = player.columns.iter().map(|&j| new_column[j]).collect();
         Player { name: player.name.clone(), columns: columns.into_iter().collect() }
     });
     let players = players.collect();

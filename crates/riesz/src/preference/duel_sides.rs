@@ -9,7 +9,7 @@ use crate::kernel::{Categorical, Kernel, Linear};
 use crate::table::{Column, ColumnKind, Table, UNKNOWN_LEVEL};
 
 /// The initial variance of a further utility in tuning, in squared log odds.
-const START_SHARE: f64 = 2.25;
+const VARIANCE: f64 = 2.25;
 
 /// The column that is 1 for the item at home.
 pub const HOME: &str = "home";
@@ -68,7 +68,7 @@ pub fn prepare_entries(
     }
     for (i, (l, r)) in left.iter().zip(right).enumerate() {
         let allowed = match l.max(r) {
-            last if *last >= items.rows() => format!("there are {} items, numbered from 0", items.rows()),
+            larger if *larger >= items.rows() => format!("there are {} items, numbered from 0", items.rows()),
             _ if l == r => "an item that meets itself gives no information: leave the duel out".into(),
             _ => continue,
         };
@@ -77,71 +77,71 @@ pub fn prepare_entries(
     if let Some(home) = home {
         home_is_informative(home, outcome)?;
     }
-    let mut seen = BTreeSet::from([UNKNOWN_LEVEL, UNSEEN_RIGHT]);
-    if let Some(twice) = names.and_then(|names| names.iter().find(|name| !seen.insert(name))) {
+    let mut taken_names = BTreeSet::from([UNKNOWN_LEVEL, UNSEEN_RIGHT]);
+    if let Some(repeated_name) = names.and_then(|names| names.iter().find(|name| !taken_names.insert(name))) {
         let allowed =
             format!("each item needs a name of its own, other than {UNKNOWN_LEVEL} and {UNSEEN_RIGHT}");
-        return Err(Error::parameter("name of an item", twice, allowed));
+        return Err(Error::parameter("name of an item", repeated_name, allowed));
     }
-    let side = |i: usize, side: HomeSide| home.is_some_and(|home| home[i] == side);
+    let is_home = |i: usize, side: HomeSide| home.is_some_and(|home| home[i] == side);
     if home.is_none() && names.is_none() {
         let (left, right) = (left.to_vec(), right.to_vec());
         return Ok(DuelEntries { table: items.clone(), left, right, extra_utility_kernel: None });
     }
-    let roles = |of_side: &[usize], which: HomeSide| -> Vec<(usize, bool)> {
-        of_side.iter().enumerate().map(|(i, item)| (*item, side(i, which))).collect()
+    let roles = |side_items: &[usize], side: HomeSide| -> Vec<(usize, bool)> {
+        side_items.iter().enumerate().map(|(i, item)| (*item, is_home(i, side))).collect()
     };
     let (left, right) = (roles(left, HomeSide::Left), roles(right, HomeSide::Right));
     let distinct: BTreeSet<(usize, bool)> = left.iter().chain(&right).copied().collect();
-    let rows: BTreeMap<(usize, bool), usize> = distinct.into_iter().zip(0..).collect();
-    let numbers: Vec<usize> = rows.keys().map(|(item, _)| *item).collect();
-    let item_rows = items.select_rows(&numbers);
+    let row_of_role: BTreeMap<(usize, bool), usize> = distinct.into_iter().zip(0..).collect();
+    let item_of_row: Vec<usize> = row_of_role.keys().map(|(item, _)| *item).collect();
+    let item_rows = items.select_rows(&item_of_row);
     let mut columns = items.columns().to_vec();
     let mut values = item_rows.column_major().to_vec();
     let mut extra_kernels: Vec<Kernel> = Vec::new();
     if home.is_some() {
         let column = columns.len();
         let linear = Linear { columns: vec![column], center: vec![0.0], scale: vec![1.0] };
-        extra_kernels.push(START_SHARE * Kernel::from(linear));
+        extra_kernels.push(VARIANCE * Kernel::from(linear));
         columns.push(Column::numeric(HOME));
-        values.extend(rows.keys().map(|(_, home)| f64::from(u8::from(*home))));
+        values.extend(row_of_role.keys().map(|(_, home)| f64::from(u8::from(*home))));
     }
     if let Some(names) = names {
         let column = columns.len();
-        extra_kernels.push(START_SHARE * Kernel::from(Categorical { columns: [column], similarity: 0.0 }));
+        extra_kernels.push(VARIANCE * Kernel::from(Categorical { columns: [column], similarity: 0.0 }));
         let mut levels = names.to_vec();
         levels.extend([UNKNOWN_LEVEL, UNSEEN_RIGHT].map(String::from));
         columns.push(Column { name: ID.into(), kind: ColumnKind::Categorical { levels } });
-        values.extend(numbers.iter().map(|&item| item as f64));
+        values.extend(item_of_row.iter().map(|&item| item as f64));
     }
-    let places = |roles: &[(usize, bool)]| roles.iter().map(|role| rows[role]).collect();
+    let rows_of = |roles: &[(usize, bool)]| roles.iter().map(|role| row_of_role[role]).collect();
     Ok(DuelEntries {
-        table: Table::from_column_major(columns, numbers.len(), values)?,
-        left: places(&left),
-        right: places(&right),
+        table: Table::from_column_major(columns, item_of_row.len(), values)?,
+        left: rows_of(&left),
+        right: rows_of(&right),
         extra_utility_kernel: extra_kernels.into_iter().reduce(|a, b| a + b),
     })
 }
 
 /// Checks that the duels determine the advantage of playing at home.
 fn home_is_informative(home: &[HomeSide], outcome: &[f64]) -> Result<()> {
-    let won = |(home, won): (&HomeSide, &f64)| match home {
-        HomeSide::Left => Some(*won),
-        HomeSide::Right => Some(1.0 - won),
+    let home_outcome = |(home, outcome): (&HomeSide, &f64)| match home {
+        HomeSide::Left => Some(*outcome),
+        HomeSide::Right => Some(1.0 - outcome),
         HomeSide::Nobody => None,
     };
-    let at_home: Vec<f64> = home.iter().zip(outcome).filter_map(won).collect();
-    let all_ended = |end: f64| at_home.iter().all(|won| *won == end);
-    let (value, allowed) = match at_home.len() {
+    let home_outcomes: Vec<f64> = home.iter().zip(outcome).filter_map(home_outcome).collect();
+    let all_equal = |value: f64| home_outcomes.iter().all(|outcome| *outcome == value);
+    let (value, allowed) = match home_outcomes.len() {
         0 => (
             "nobody in all duels".to_string(),
             "an advantage of being at home needs duels with a side at home: leave it out",
         ),
-        n if all_ended(1.0) || all_ended(0.0) => {
-            let end = if all_ended(1.0) { "won" } else { "lost" };
+        n if all_equal(1.0) || all_equal(0.0) => {
+            let verb = if all_equal(1.0) { "won" } else { "lost" };
             let allowed = "duels that all end the same way do not determine the advantage of being at home: \
                            leave it out";
-            (format!("a side that {end} all {n} duels"), allowed)
+            (format!("a side that {verb} all {n} duels"), allowed)
         }
         _ => return Ok(()),
     };

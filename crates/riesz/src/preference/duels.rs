@@ -49,9 +49,9 @@ pub struct Contexts {
     pub rows: Vec<usize>,
 }
 
-/// Sums over the duels of a pair.
+/// The sums over the duels of a pair.
 #[derive(Default)]
-struct Sums {
+struct PairSums {
     won: f64,
     weight: f64,
     ties: f64,
@@ -63,7 +63,7 @@ impl Duels {
     ///
     /// # Errors
     /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that does not
-    /// exist or meets itself, an invalid outcome, or a weight that is not positive.
+    /// exist or meets itself, an error outcome, or a weight that is not positive.
     pub fn new(
         items: usize,
         left: &[usize],
@@ -90,16 +90,16 @@ impl Duels {
         sized("the table of contexts", "rows", left.len(), contexts.rows(), "one per duel")?;
         // The index of each row among the distinct rows, which are in the order of their first duels; -0
         // equals 0.
-        let mut known: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
-        let (mut first, mut rows) = (Vec::new(), Vec::new());
+        let mut row_indices: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
+        let (mut first_rows, mut rows) = (Vec::new(), Vec::new());
         for i in 0..contexts.rows() {
-            let place = *known.entry(key(&contexts.row(i))).or_insert(first.len());
-            if place == first.len() {
-                first.push(i);
+            let index = *row_indices.entry(key(&contexts.row(i))).or_insert(first_rows.len());
+            if index == first_rows.len() {
+                first_rows.push(i);
             }
-            rows.push(place);
+            rows.push(index);
         }
-        let contexts = Some((contexts.select_rows(&first), rows));
+        let contexts = Some((contexts.select_rows(&first_rows), rows));
         Self::pairs_in_contexts(items, (left, right), outcome, weight, contexts)
     }
 
@@ -118,18 +118,18 @@ impl Duels {
         if count == 0 {
             return Err(Error::too_few("the table of duels", 1, "duel is"));
         }
-        let mut sums_by_pair: BTreeMap<((usize, usize), usize), Sums> = BTreeMap::new();
-        let mut has_shares = false;
+        let mut sums_by_pair: BTreeMap<((usize, usize), usize), PairSums> = BTreeMap::new();
+        let mut has_fractions = false;
         for (i, ((&l, &r), &won)) in left.iter().zip(right).zip(outcome).enumerate() {
             let weight = weight.map_or(1.0, |w| w[i]);
-            let bad = |quantity: &str, value: String, allowed: String| {
+            let error = |quantity: &str, value: String, allowed: String| {
                 Err(Error::parameter(format!("{quantity} of duel {}", i + 1), value, allowed))
             };
             if let Some(item) = [l, r].into_iter().find(|item| *item >= items) {
-                return bad("item", item.to_string(), format!("there are {items} items, numbered from 0"));
+                return error("item", item.to_string(), format!("there are {items} items, numbered from 0"));
             }
             if l == r {
-                return bad(
+                return error(
                     "item",
                     l.to_string(),
                     "an item that meets itself gives no information: leave the duel out".into(),
@@ -138,10 +138,10 @@ impl Duels {
             if !(0.0..=1.0).contains(&won) {
                 let allowed =
                     "it must be 1 if the left item won, 0 if the right item won, and 0.5 for a tie".into();
-                return bad("outcome", won.to_string(), allowed);
+                return error("outcome", won.to_string(), allowed);
             }
             if !(weight.is_finite() && weight > 0.0) {
-                return bad("weight", weight.to_string(), "weights are positive numbers".into());
+                return error("weight", weight.to_string(), "weights are positive numbers".into());
             }
             let (pair, share) = if l < r { ((l, r), won) } else { ((r, l), 1.0 - won) };
             let sums =
@@ -149,7 +149,7 @@ impl Duels {
             sums.won += weight * share;
             sums.weight += weight;
             sums.ties += if won == 0.5 { weight } else { 0.0 };
-            has_shares |= ![0.0, 0.5, 1.0].contains(&won);
+            has_fractions |= ![0.0, 0.5, 1.0].contains(&won);
         }
         if sums_by_pair.values().map(|sums| sums.weight).sum::<f64>() > MAX_TOTAL_WEIGHT {
             let allowed =
@@ -164,7 +164,7 @@ impl Duels {
             outcome: sums.iter().map(|s| (s.won / s.weight).clamp(0.0, 1.0)).collect(),
             weight: sums.iter().map(|s| s.weight).collect(),
             ties: sums.iter().map(|s| s.ties).collect(),
-            has_fractions: has_shares,
+            has_fractions,
             contexts: contexts.map(|(table, _)| Contexts { table, rows }),
             count,
         })
@@ -227,12 +227,12 @@ impl Duels {
     /// without items that have no duels. Only covariates relate items of different components.
     pub fn components(&self) -> Vec<Vec<usize>> {
         let neighbours = self.neighbours();
-        let mut seen = vec![false; self.items];
+        let mut visited = vec![false; self.items];
         let mut components: Vec<Vec<usize>> = Vec::new();
         for start in 0..self.items {
-            if !seen[start] && !neighbours[start].is_empty() {
+            if !visited[start] && !neighbours[start].is_empty() {
                 let component = reachable(start, &neighbours);
-                component.iter().for_each(|&item| seen[item] = true);
+                component.iter().for_each(|&item| visited[item] = true);
                 components.push(component);
             }
         }
@@ -254,19 +254,19 @@ impl Duels {
     /// Returns items of one component that never beat the other items of it, if there are such items.
     pub(super) fn winless_items(&self) -> Option<Vec<usize>> {
         let component = self.components().into_iter().next()?;
-        let beaten = adjacency(self.items, self.wins());
-        // The items that one item reaches along wins beat only each other. If an item reaches all items, a
-        // proper group starts from an item that does not reach it.
-        component.iter().map(|&item| reachable(item, &beaten)).find(|group| group.len() < component.len())
+        let losers_of = adjacency(self.items, self.wins());
+        // The items that one item reaches along wins beat only each other. The component is not strongly
+        // connected exactly if one of these groups is smaller than the component.
+        component.iter().map(|&item| reachable(item, &losers_of)).find(|group| group.len() < component.len())
     }
 
     /// Returns the winner and the loser of each pair, in both orders if each item won a share.
     fn wins(&self) -> impl Iterator<Item = (usize, usize)> {
-        let directions = |(&(l, r), &share): (&(usize, usize), &f64)| {
-            let first = (share > 0.0).then_some((l, r));
-            first.into_iter().chain((share < 1.0).then_some((r, l)))
+        let wins_of_pair = |(&(l, r), &share): (&(usize, usize), &f64)| {
+            let left_won = (share > 0.0).then_some((l, r));
+            left_won.into_iter().chain((share < 1.0).then_some((r, l)))
         };
-        self.pairs.iter().zip(&self.outcome).flat_map(directions)
+        self.pairs.iter().zip(&self.outcome).flat_map(wins_of_pair)
     }
 
     /// Returns the duels of `pairs` random compared pairs, or all duels if there are no more pairs.
@@ -274,18 +274,18 @@ impl Duels {
         if pairs >= self.pairs.len() {
             return self.clone();
         }
-        let chosen = sorted_sample(self.pairs.len(), pairs, seed);
-        let select = |values: &[f64]| chosen.iter().map(|&i| values[i]).collect::<Vec<f64>>();
+        let chosen_pairs = sorted_sample(self.pairs.len(), pairs, seed);
+        let select = |values: &[f64]| chosen_pairs.iter().map(|&i| values[i]).collect::<Vec<f64>>();
         Self {
             items: self.items,
-            pairs: chosen.iter().map(|&i| self.pairs[i]).collect(),
+            pairs: chosen_pairs.iter().map(|&i| self.pairs[i]).collect(),
             outcome: select(&self.outcome),
             weight: select(&self.weight),
             ties: select(&self.ties),
             has_fractions: self.has_fractions,
             contexts: self.contexts.as_ref().map(|c| Contexts {
                 table: c.table.clone(),
-                rows: chosen.iter().map(|&i| c.rows[i]).collect(),
+                rows: chosen_pairs.iter().map(|&i| c.rows[i]).collect(),
             }),
             count: pairs,
         }
@@ -293,25 +293,25 @@ impl Duels {
 
     /// Returns the items that have duels, ascending, and the duels with the numbers of these items and of the
     /// contexts that occur.
-    pub(super) fn without_idle_items(&self) -> (Vec<usize>, Self) {
-        let numbered = |used: &[bool]| -> (Vec<usize>, Vec<usize>) {
-            let kept: Vec<usize> = (0..used.len()).filter(|&i| used[i]).collect();
-            let mut places = vec![0; used.len()];
-            kept.iter().enumerate().for_each(|(place, &i)| places[i] = place);
-            (kept, places)
+    pub(super) fn without_unused_items(&self) -> (Vec<usize>, Self) {
+        let renumber = |used: &[bool]| -> (Vec<usize>, Vec<usize>) {
+            let used_indices: Vec<usize> = (0..used.len()).filter(|&i| used[i]).collect();
+            let mut new_indices = vec![0; used.len()];
+            used_indices.iter().enumerate().for_each(|(index, &i)| new_indices[i] = index);
+            (used_indices, new_indices)
         };
         let mut has_duels = vec![false; self.items];
         self.pairs.iter().for_each(|&(l, r)| (has_duels[l], has_duels[r]) = (true, true));
-        let (kept, places) = numbered(&has_duels);
+        let (used_items, new_indices) = renumber(&has_duels);
         let contexts = self.contexts.as_ref().map(|c| {
             let mut used = vec![false; c.table.rows()];
             c.rows.iter().for_each(|&row| used[row] = true);
-            let (kept, places) = numbered(&used);
-            let rows = c.rows.iter().map(|&row| places[row]).collect();
-            Contexts { table: c.table.select_rows(&kept), rows }
+            let (used_rows, new_indices) = renumber(&used);
+            let rows = c.rows.iter().map(|&row| new_indices[row]).collect();
+            Contexts { table: c.table.select_rows(&used_rows), rows }
         });
-        let pairs = self.pairs.iter().map(|&(l, r)| (places[l], places[r])).collect();
-        (kept.clone(), Self { items: kept.len(), pairs, contexts, ..self.clone() })
+        let pairs = self.pairs.iter().map(|&(l, r)| (new_indices[l], new_indices[r])).collect();
+        (used_items.clone(), Self { items: used_items.len(), pairs, contexts, ..self.clone() })
     }
 
     /// Returns the opponents of each item, once per pair.

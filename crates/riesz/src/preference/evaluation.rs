@@ -37,31 +37,31 @@ pub fn split(
     share: f64,
     seed: u64,
 ) -> Result<Vec<Option<bool>>> {
-    let one_each = |name: &str, length: usize| sized(name, "entries", left.len(), length, "one per duel");
+    let check_length = |name: &str, length: usize| sized(name, "entries", left.len(), length, "one per duel");
     let pair = |i: usize| (left[i].min(right[i]), left[i].max(right[i]));
     let for_test: Vec<Option<bool>> = match unit {
         Split::Pairs => {
-            let test = drawn((0..left.len()).map(pair), share, seed);
+            let test = draw_units((0..left.len()).map(pair), share, seed);
             (0..left.len()).map(|i| Some(test.contains(&pair(i)))).collect()
         }
         Split::Items => {
-            let test = drawn(left.iter().chain(right), share, seed);
-            let unseen = |item: usize| test.contains(&item);
-            let test_of = |i: usize| (unseen(left[i]) == unseen(right[i])).then(|| unseen(left[i]));
-            (0..left.len()).map(test_of).collect()
+            let test = draw_units(left.iter().chain(right), share, seed);
+            let is_test = |item: usize| test.contains(&item);
+            let assignment = |i: usize| (is_test(left[i]) == is_test(right[i])).then(|| is_test(left[i]));
+            (0..left.len()).map(assignment).collect()
         }
         Split::Time(times) => {
-            one_each("the list of times", times.len())?;
+            check_length("the list of times", times.len())?;
             let sorted = crate::linalg::sorted(times);
-            // The requested number, or fewer, so that duels at the same time are on the same side.
-            let wanted = (share * sorted.len() as f64).round() as usize;
-            let first = sorted.len().saturating_sub(wanted);
-            let before = first.checked_sub(1).map(|last_index| sorted[last_index]);
-            times.iter().map(|time| Some(before.is_none_or(|before| *time > before))).collect()
+            // The test has this number of duels or fewer, so that duels at the same time stay together.
+            let n_test = (share * sorted.len() as f64).round() as usize;
+            let n_training = sorted.len().saturating_sub(n_test);
+            let last_training_time = n_training.checked_sub(1).map(|index| sorted[index]);
+            times.iter().map(|time| Some(last_training_time.is_none_or(|latest| *time > latest))).collect()
         }
         Split::Contexts(contexts) => {
-            one_each("the list of contexts", contexts.len())?;
-            let test = drawn(contexts, share, seed);
+            check_length("the list of contexts", contexts.len())?;
+            let test = draw_units(contexts, share, seed);
             contexts.iter().map(|context| Some(test.contains(context))).collect()
         }
     };
@@ -73,15 +73,15 @@ pub fn split(
     Ok(for_test)
 }
 
-/// Draws a share of the distinct units.
-fn drawn<T: Ord>(units: impl IntoIterator<Item = T>, share: f64, seed: u64) -> BTreeSet<T> {
+/// Draws this share of the distinct units.
+fn draw_units<T: Ord>(units: impl IntoIterator<Item = T>, share: f64, seed: u64) -> BTreeSet<T> {
     let distinct: BTreeSet<T> = units.into_iter().collect();
-    let wanted = (share * distinct.len() as f64).round() as usize;
-    let chosen = sorted_sample(distinct.len(), wanted.min(distinct.len()), seed);
+    let n_test = (share * distinct.len() as f64).round() as usize;
+    let chosen_indices = sorted_sample(distinct.len(), n_test.min(distinct.len()), seed);
     distinct
         .into_iter()
         .enumerate()
-        .filter(|(i, _)| chosen.binary_search(i).is_ok())
+        .filter(|(i, _)| chosen_indices.binary_search(i).is_ok())
         .map(|(_, u)| u)
         .collect()
 }
@@ -106,19 +106,19 @@ impl ProbabilityScores {
     pub fn from_probabilities(probability: &[f64], outcome: &[f64]) -> Self {
         // Every duel counts from both sides, so that scores do not depend on the order of the items.
         let duels = probability.iter().zip(outcome);
-        let scored: Vec<(f64, f64)> = duels.flat_map(|(p, y)| [(*p, *y), (1.0 - p, 1.0 - y)]).collect();
-        let untied: Vec<(f64, f64)> = scored.iter().copied().filter(|(_, y)| *y != 0.5).collect();
-        let right = |(p, y): &(f64, f64)| match p.total_cmp(&0.5) {
+        let both_sides: Vec<(f64, f64)> = duels.flat_map(|(p, y)| [(*p, *y), (1.0 - p, 1.0 - y)]).collect();
+        let untied: Vec<(f64, f64)> = both_sides.iter().copied().filter(|(_, y)| *y != 0.5).collect();
+        let correctness = |(p, y): &(f64, f64)| match p.total_cmp(&0.5) {
             std::cmp::Ordering::Equal => 0.5,
             side => f64::from(u8::from(side.is_gt() == (*y > 0.5))),
         };
         // 0 ln 0 is defined as 0.
-        let of_side = |p: f64, y: f64| if y > 0.0 { -y * p.ln() } else { 0.0 };
-        let loss = |(p, y): &(f64, f64)| of_side(*p, *y) + of_side(1.0 - p, 1.0 - y);
+        let cross_entropy_term = |p: f64, y: f64| if y > 0.0 { -y * p.ln() } else { 0.0 };
+        let loss = |(p, y): &(f64, f64)| cross_entropy_term(*p, *y) + cross_entropy_term(1.0 - p, 1.0 - y);
         Self {
-            accuracy: untied.iter().map(right).sum::<f64>() / untied.len() as f64,
+            accuracy: untied.iter().map(correctness).sum::<f64>() / untied.len() as f64,
             auc: auc(&untied),
-            log_loss: scored.iter().map(loss).sum::<f64>() / scored.len() as f64,
+            log_loss: both_sides.iter().map(loss).sum::<f64>() / both_sides.len() as f64,
             duels: probability.len(),
         }
     }
@@ -128,14 +128,14 @@ impl ProbabilityScores {
 fn auc(untied: &[(f64, f64)]) -> f64 {
     let mut sorted = untied.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut below, mut sum) = (0.0, 0.0);
-    for run in sorted.chunk_by(|a, b| a.0 == b.0) {
-        let won = run.iter().filter(|(_, y)| *y > 0.5).count() as f64;
-        let lost = run.len() as f64 - won;
-        sum += won * (below + 0.5 * lost);
-        below += lost;
+    let (mut losers_below, mut sum) = (0.0, 0.0);
+    for tied_predictions in sorted.chunk_by(|a, b| a.0 == b.0) {
+        let won = tied_predictions.iter().filter(|(_, y)| *y > 0.5).count() as f64;
+        let lost = tied_predictions.len() as f64 - won;
+        sum += won * (losers_below + 0.5 * lost);
+        losers_below += lost;
     }
-    sum / (below * (untied.len() as f64 - below))
+    sum / (losers_below * (untied.len() as f64 - losers_below))
 }
 
 /// Duels in a range of the favourite's probability, with the frequency of the favourite's wins.
@@ -158,8 +158,8 @@ pub fn calibration(probability: &[f64], outcome: &[f64], bins: usize) -> Vec<Bin
         let bin = (((p - 0.5) * 2.0 * sums.len() as f64) as usize).min(sums.len() - 1);
         sums[bin] = (sums[bin].0 + p, sums[bin].1 + y, sums[bin].2 + 1);
     }
-    let filled = sums.into_iter().filter(|(_, _, n)| *n > 0);
-    filled.map(|(p, y, n)| Bin { probability: p / n as f64, won: y / n as f64, duels: n }).collect()
+    let nonempty = sums.into_iter().filter(|(_, _, n)| *n > 0);
+    nonempty.map(|(p, y, n)| Bin { probability: p / n as f64, won: y / n as f64, duels: n }).collect()
 }
 
 #[cfg(test)]
@@ -167,9 +167,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_are_those_of_small_examples() {
+    fn scores_match_hand_computed_values() {
         let scores = ProbabilityScores::from_probabilities(&[0.8, 0.3, 0.6, 0.5], &[1.0, 0.0, 0.0, 1.0]);
-        // Favourites of .8 and .7 won, one of .6 lost, and one duel had none.
+        // Favourites of .8 and .7 won, one of .6 lost, and one duel had no favourite.
         assert_eq!(scores.accuracy, 2.5 / 4.0);
         // Winners had .8, .7, .4, .5; losers .2, .3, .6, .5. Of 16 pairs, 4 + 4 + 2 + 2½ are in the right
         // order.
@@ -178,9 +178,9 @@ mod tests {
         assert!((scores.log_loss - loss).abs() < 1e-15);
         let swapped = ProbabilityScores::from_probabilities(&[0.2, 0.7, 0.4, 0.5], &[0.0, 1.0, 1.0, 0.0]);
         assert!((swapped.log_loss - scores.log_loss).abs() < 1e-15 && swapped.auc == scores.auc);
-        let coins = ProbabilityScores::from_probabilities(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);
-        assert_eq!((coins.accuracy, coins.auc), (0.5, 0.5));
-        assert!((coins.log_loss - std::f64::consts::LN_2).abs() < 1e-15);
+        let coin_scores = ProbabilityScores::from_probabilities(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);
+        assert_eq!((coin_scores.accuracy, coin_scores.auc), (0.5, 0.5));
+        assert!((coin_scores.log_loss - std::f64::consts::LN_2).abs() < 1e-15);
         // An outcome of probability 0 has an infinite loss, one of probability 1 has none.
         assert_eq!(ProbabilityScores::from_probabilities(&[1.0], &[1.0]).log_loss, 0.0);
         assert_eq!(ProbabilityScores::from_probabilities(&[1.0], &[0.0]).log_loss, f64::INFINITY);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_keep_pairs_and_items_apart() {
+    fn splits_separate_pairs_items_times_and_contexts() {
         let left: Vec<usize> = (0..60).map(|i| i % 7).collect();
         let right: Vec<usize> = (0..60).map(|i| (i % 7 + 1 + i % 3) % 8).collect();
         for seed in 0..5 {
@@ -216,14 +216,14 @@ mod tests {
             |test: bool| (0..60).filter(|&i| parts[i] == Some(test)).map(|i| times[i]).collect::<Vec<_>>();
         let (earlier, later) = (times_of(false), times_of(true));
         assert!(earlier.iter().all(|a| later.iter().all(|b| a < b)) && later.len() == 18);
-        // A cut among duels of one time keeps these in the past: 20 % of 60 are 12, of which 9 are later.
-        let four: Vec<f64> = (0..60).map(|i| if i < 51 { f64::from(i / 20) } else { 3.0 }).collect();
-        let parts = split(&left, &right, Split::Time(&four), 0.2, 0).unwrap();
+        // Duels at the time of the boundary are for training: 20 % of 60 are 12, of which only 9 are later.
+        let tied_times: Vec<f64> = (0..60).map(|i| if i < 51 { f64::from(i / 20) } else { 3.0 }).collect();
+        let parts = split(&left, &right, Split::Time(&tied_times), 0.2, 0).unwrap();
         assert_eq!(
             (0..60).filter(|&i| parts[i] == Some(true)).collect::<Vec<_>>(),
             (51..60).collect::<Vec<_>>()
         );
-        // Contexts: no context is on both sides.
+        // Contexts: no context is in both the training and the test set.
         let contexts: Vec<usize> = (0..60).map(|i| i % 9).collect();
         for seed in 0..5 {
             let parts = split(&left, &right, Split::Contexts(&contexts), 0.3, seed).unwrap();

@@ -123,15 +123,15 @@ pub(super) fn relabel(explanation: &mut Explanation, question: &DuelQuestion) {
     let name = question.game.as_ref().map_or("contexts", DuelGame::name);
     let context_text = if question.game.is_some() && contexts.is_some() { " and contexts" } else { "" };
     // A sampled explanation already describes its share of all pairs.
-    let drawn = matches!(explanation.exactness, Exactness::Estimated { .. })
+    let is_sampled = matches!(explanation.exactness, Exactness::Estimated { .. })
         && matches!(question.game, Some(DuelGame::Independent(_)));
-    let items = if drawn {
+    let absence = if is_sampled {
         Some(std::mem::take(&mut explanation.provenance.absent))
     } else {
         question.game.as_ref().map(DuelGame::describe_absence)
     };
     explanation.provenance.game = format!("Pref-SHAP, {name}{context_text}");
-    explanation.provenance.absent = items.into_iter().chain(contexts).collect::<Vec<_>>().join("; ");
+    explanation.provenance.absent = absence.into_iter().chain(contexts).collect::<Vec<_>>().join("; ");
     let explained = "the log odds that the left item wins its duel";
     explanation.provenance.run.push(CardEntry::new("explained", explained));
 }

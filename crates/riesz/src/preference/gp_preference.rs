@@ -24,9 +24,9 @@ use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
 
-/// Factors of the utility and the generalised variance at the starting points of tuning: the nested model as
-/// it is, nearly a ranking, and nearly no ranking.
-const SHARE_STARTS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
+/// Factors of the utility and the generalised variance at the starting points of tuning: the given variances,
+/// nearly only a utility, and nearly only the generalised part.
+const VARIANCE_FACTORS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
 
 /// Number of compared pairs below which the dense covariance is cheap.
 const SMALL_PAIR_COUNT: usize = 400;
@@ -138,17 +138,17 @@ impl PreferenceProcess {
     ) -> Result<PreferenceFit> {
         self.check(&ObservedDuels { items, bags: None, duels })?;
         // Items without duels contain no information.
-        let compact = |duels: &Duels| {
-            let (with_duels, duels) = duels.without_idle_items();
+        let without_unused_items = |duels: &Duels| {
+            let (with_duels, duels) = duels.without_unused_items();
             (items.select_rows(&with_duels), duels)
         };
-        let from = tuning_subset.filter(|_| self.tune).map(|fewer| {
-            let (items, duels) = compact(fewer);
+        let optimum = tuning_subset.filter(|_| self.tune).map(|subset| {
+            let (items, duels) = without_unused_items(subset);
             self.tune(&ObservedDuels { items: &items, bags: None, duels: &duels }, None)
         });
-        let (items, duels) = compact(duels);
-        let from = from.transpose()?.map(|optimum| optimum.theta);
-        self.fit_data(&ObservedDuels { items: &items, bags: None, duels: &duels }, from.as_deref())
+        let (items, duels) = without_unused_items(duels);
+        let initial_theta = optimum.transpose()?.map(|optimum| optimum.theta);
+        self.fit_data(&ObservedDuels { items: &items, bags: None, duels: &duels }, initial_theta.as_deref())
     }
 
     /// Fits the process to duels between bags of the rows of `items`. The model is one of pairs of items,
@@ -177,7 +177,7 @@ impl PreferenceProcess {
         let tuned = PreferenceHyperParameters { prior: best.prior, margin: best.margin };
         let values: Vec<f64> =
             tuned.parameters([1.0; 2]).iter().map(|hyper| hyper.parameter.log_value).collect();
-        let start = self.setting();
+        let start = self.hyperparameters();
         let fit = |theta: &[f64]| {
             let PreferenceHyperParameters { prior, margin } = start.with_parameters(theta);
             let fit = Self { prior, margin, tune: false, ..self.clone() }.fit(items, duels)?;
@@ -193,19 +193,19 @@ impl PreferenceProcess {
         )
     }
 
-    fn setting(&self) -> PreferenceHyperParameters {
+    fn hyperparameters(&self) -> PreferenceHyperParameters {
         PreferenceHyperParameters { prior: self.prior.clone(), margin: self.margin }
     }
 
     pub(super) fn check(&self, data: &ObservedDuels<'_>) -> Result<()> {
         let ObservedDuels { items, bags, duels } = data;
         self.prior.check(items.width(), duels)?;
-        let table =
+        let check_rows =
             |expected: usize, why: &str| sized("the table of items", "rows", expected, items.rows(), why);
         match bags {
-            None => table(duels.items(), "one per item of the duels")?,
+            None => check_rows(duels.items(), "one per item of the duels")?,
             Some(bags) => {
-                table(bags.items(), "one per item of the bags")?;
+                check_rows(bags.items(), "one per item of the bags")?;
                 sized("the list of bags", "rows", duels.items(), bags.count(), "one per bag of the duels")?;
             }
         }
@@ -222,38 +222,38 @@ impl PreferenceProcess {
 
     /// Checks that the matrices over the compared pairs fit into memory: the covariance and its factor, and
     /// for tuning also the gradient with its intermediate matrices.
-    fn check_memory(&self, pairs: usize) -> Result<()> {
-        let needed = pairs.saturating_mul(pairs).saturating_mul(if self.tune { 4 } else { 3 });
-        crate::memory::ensure_free(needed).map_err(|free_memory| {
+    fn check_memory(&self, n_pairs: usize) -> Result<()> {
+        let numbers = n_pairs.saturating_mul(n_pairs).saturating_mul(if self.tune { 4 } else { 3 });
+        crate::memory::ensure_free(numbers).map_err(|free_memory| {
             let allowed = format!(
                 "a covariance between all of them takes {:.0} GB, of which {:.0} are free: fit through \
                  landmarks, which need no such matrix (with one per item nothing is approximated), or to \
                  fewer duels",
-                8e-9 * needed as f64,
+                8e-9 * numbers as f64,
                 8e-9 * free_memory as f64
             );
-            Error::parameter("pairs that met", pairs, allowed)
+            Error::parameter("pairs that met", n_pairs, allowed)
         })
     }
 
-    fn fit_data(&self, data: &ObservedDuels<'_>, from: Option<&[f64]>) -> Result<PreferenceFit> {
+    fn fit_data(&self, data: &ObservedDuels<'_>, initial_theta: Option<&[f64]>) -> Result<PreferenceFit> {
         self.check(data)?;
         self.check_memory(data.duels.pairs().len())?;
-        let optimum = if self.tune { Some(self.tune(data, from)?) } else { None };
-        let setting = self.setting();
+        let optimum = if self.tune { Some(self.tune(data, initial_theta)?) } else { None };
+        let start = self.hyperparameters();
         let PreferenceHyperParameters { prior, margin } =
-            optimum.as_ref().map_or(setting.clone(), |best| setting.with_parameters(&best.theta));
+            optimum.as_ref().map_or(start.clone(), |best| start.with_parameters(&best.theta));
         let (steps, evaluations, warnings) =
             optimum.map_or((0, 0, Vec::new()), |best| (best.steps, best.evaluations, best.warnings));
         let (grams, likelihood) = (data.item_grams(&prior), data.likelihood(margin));
         // With features the mode is cheap, and Newton's method with the dense matrix then takes one or two
         // steps.
-        let near = match self.features(&prior, &grams, data) {
+        let warm_start = match self.features(&prior, &grams, data) {
             Some(features) => Some(laplace::mode(&features, &likelihood, None, &self.stop)?.alpha),
             None => None,
         };
         let gram = prior.gram(&grams, data.duels);
-        let mode = self.inference.approximate(&gram, &likelihood, near.as_deref(), &self.stop)?;
+        let mode = self.inference.approximate(&gram, &likelihood, warm_start.as_deref(), &self.stop)?;
         let method = match self.inference {
             Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
             Inference::JaakkolaBound => "preferential Gaussian process (variational bound)",
@@ -264,23 +264,22 @@ impl PreferenceProcess {
         card.extend(margin.map(|m| CardEntry::measured("margin of ties", m)));
         card.push(CardEntry::measured("log marginal likelihood", mode.value));
         card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
-        let (points, sums) = data.support_pairs()?;
+        let (points, point_shares) = data.support_pairs()?;
         let mut coef = vec![0.0; points.rows()];
         for (i, alpha) in mode.alpha.iter().enumerate() {
-            sums[i].iter().for_each(|(point, share)| coef[*point] += alpha * share);
+            point_shares[i].iter().for_each(|(point, share)| coef[*point] += alpha * share);
         }
         let link = pair_kernel::latent_link(margin);
         let model = pair_kernel::model(prior.wide_row_kernel(data.items.width()), points, coef, link, card)?;
-        let roots = mode.root_weight.iter().zip(&sums);
-        let weighted =
-            roots.map(|(root, members)| members.iter().map(move |(point, share)| (*point, root * share)));
-        let operator = Some(Sparse::from_columns(model.support_points.rows(), weighted)?);
-        let known = vec![VarianceReduction::CholeskyInverse { operator, factor: mode.factor }];
+        let roots = mode.root_weight.iter().zip(&point_shares);
+        let weighted_shares =
+            roots.map(|(root, shares)| shares.iter().map(move |(point, share)| (*point, root * share)));
+        let operator = Some(Sparse::from_columns(model.support_points.rows(), weighted_shares)?);
+        let reduction = vec![VarianceReduction::CholeskyInverse { operator, factor: mode.factor }];
         let width = 2 * data.items.width();
-        let place = |j: usize| if j < width { (j + width / 2) % width } else { j };
-        let mirror = Some((0..model.support_points.width()).map(place).collect());
-        let covariance =
-            PosteriorCovariance { skew_swap: mirror, ..PosteriorCovariance::new(known, vec![1.0]) };
+        let swapped_column = |j: usize| if j < width { (j + width / 2) % width } else { j };
+        let skew_swap = Some((0..model.support_points.width()).map(swapped_column).collect());
+        let covariance = PosteriorCovariance { skew_swap, ..PosteriorCovariance::new(reduction, vec![1.0]) };
         let log_marginal_likelihood = mode.value;
         Ok(PreferenceFit {
             model,
@@ -294,20 +293,20 @@ impl PreferenceProcess {
         })
     }
 
-    /// Maximises the evidence times the priors, from several starting points, or from the optimum `from`.
-    fn tune(&self, data: &ObservedDuels<'_>, from: Option<&[f64]>) -> Result<SearchResult> {
+    /// Maximises the evidence times the priors, from several starting points, or from `initial_theta` alone.
+    fn tune(&self, data: &ObservedDuels<'_>, initial_theta: Option<&[f64]>) -> Result<SearchResult> {
         let control = RunControl { stop: &self.stop, progress: &self.progress };
-        let start = self.setting();
-        let search_from = |(times, restarts): ([f64; 2], usize)| {
-            let mut coordinates = start.parameters(times);
-            let nearer = from.into_iter().flatten().zip(&mut coordinates);
-            nearer.for_each(|(value, c)| c.parameter.log_value = *value);
+        let start = self.hyperparameters();
+        let search_from = |(factors, restarts): ([f64; 2], usize)| {
+            let mut coordinates = start.parameters(factors);
+            let initial_values = initial_theta.into_iter().flatten().zip(&mut coordinates);
+            initial_values.for_each(|(value, c)| c.parameter.log_value = *value);
             let parameters: Vec<Parameter> = coordinates.iter().map(|c| c.parameter.clone()).collect();
             let bounds: Vec<(f64, f64)> = coordinates.iter().map(HyperParameter::bounds).collect();
-            let mut near = None;
+            let mut warm_start = None;
             let objective = |theta: &[f64]| {
-                let setting = start.with_parameters(theta);
-                let evaluation = self.value_and_gradient(&setting, data, &mut near, &self.stop)?;
+                let current = start.with_parameters(theta);
+                let evaluation = self.value_and_gradient(&current, data, &mut warm_start, &self.stop)?;
                 Ok(add_log_priors(&coordinates, theta, evaluation))
             };
             let search = SearchOptions {
@@ -318,10 +317,10 @@ impl PreferenceProcess {
             };
             Ok((search::maximise(&parameters, 0..parameters.len(), search, control, objective)?, ()))
         };
-        let both_parts = self.prior.utility_variance > 0.0 && self.prior.generalised_variance > 0.0;
-        let first = (SHARE_STARTS[0], if from.is_none() { self.restarts } else { 0 });
-        let other_starts = SHARE_STARTS[1..].iter().filter(|_| both_parts && from.is_none());
-        let (best, ()) = best_search(first, other_starts.map(|times| (*times, 0)), search_from)?;
+        let has_both_parts = self.prior.utility_variance > 0.0 && self.prior.generalised_variance > 0.0;
+        let first_start = (VARIANCE_FACTORS[0], if initial_theta.is_none() { self.restarts } else { 0 });
+        let other_starts = VARIANCE_FACTORS[1..].iter().filter(|_| has_both_parts && initial_theta.is_none());
+        let (best, ()) = best_search(first_start, other_starts.map(|factors| (*factors, 0)), search_from)?;
         Ok(best)
     }
 
@@ -334,8 +333,9 @@ impl PreferenceProcess {
         data: &'a ObservedDuels<'_>,
     ) -> Option<PairFeatures<'a>> {
         let pairs = data.duels.pairs();
-        let plain = self.inference == Inference::Laplace && data.bags.is_none() && prior.contexts.is_none();
-        (plain && pairs.len() >= SMALL_PAIR_COUNT)
+        let supported =
+            self.inference == Inference::Laplace && data.bags.is_none() && prior.contexts.is_none();
+        (supported && pairs.len() >= SMALL_PAIR_COUNT)
             .then(|| PairFeatures::from_grams(prior, grams, pairs, pairs.len() / 3))
             .flatten()
     }
@@ -345,21 +345,21 @@ impl PreferenceProcess {
     /// the new mode.
     fn value_and_gradient(
         &self,
-        setting: &PreferenceHyperParameters,
+        hyperparameters: &PreferenceHyperParameters,
         data: &ObservedDuels<'_>,
         warm_start: &mut Option<Vec<f64>>,
         stop: &AtomicBool,
     ) -> Result<(f64, Vec<f64>)> {
         check_cancelled(stop)?;
-        let PreferenceHyperParameters { prior, margin } = setting;
+        let PreferenceHyperParameters { prior, margin } = hyperparameters;
         let grams = data.item_grams(prior);
         let likelihood = data.likelihood(*margin);
         let contexts = data.duels.contexts().map(|c| &c.table);
         if let Some(features) = self.features(prior, &grams, data) {
             let mode = laplace::mode(&features, &likelihood, warm_start.as_deref(), stop)?;
-            let (gradients, margin) = features.slopes(&mode, &likelihood);
+            let (gradients, margin) = features.gradient(&mode, &likelihood);
             *warm_start = Some(mode.alpha);
-            return Ok((mode.value, setting.gradient(data.items, contexts, &gradients, margin)));
+            return Ok((mode.value, hyperparameters.gradient(data.items, contexts, &gradients, margin)));
         }
         let gram = prior.gram(&grams, data.duels);
         if gram.data().iter().any(|v| !v.is_finite()) {
@@ -368,14 +368,14 @@ impl PreferenceProcess {
         let mode = self.inference.approximate(&gram, &likelihood, warm_start.as_deref(), stop)?;
         *warm_start = Some(mode.alpha.clone());
         let value = mode.value;
-        let slopes = mode.gradient(&gram, &likelihood);
-        let mut gradients = prior.gradient(&grams, data.duels, &slopes.gram);
+        let mode_gradient = mode.gradient(&gram, &likelihood);
+        let mut gradients = prior.gradient(&grams, data.duels, &mode_gradient.gram);
         if let Some(bags) = data.bags {
             gradients.grams.items = bags.to_items(&gradients.grams.items);
             gradients.grams.extra_utility_kernel =
                 gradients.grams.extra_utility_kernel.map(|extra_gradient| bags.to_items(&extra_gradient));
         }
-        Ok((value, setting.gradient(data.items, contexts, &gradients, slopes.parameter)))
+        Ok((value, hyperparameters.gradient(data.items, contexts, &gradients, mode_gradient.parameter)))
     }
 
     /// Returns the arguments of [`log_marginal_likelihood`](Self::log_marginal_likelihood): the logarithms of
@@ -383,7 +383,7 @@ impl PreferenceProcess {
     /// contexts the logit of the shared part (unless it is 0 or 1) and the parameters of the context kernel;
     /// the logarithm of the margin.
     pub fn parameters(&self) -> Vec<Parameter> {
-        self.setting().parameters([1.0; 2]).into_iter().map(|c| c.parameter).collect()
+        self.hyperparameters().parameters([1.0; 2]).into_iter().map(|c| c.parameter).collect()
     }
 
     /// Returns Laplace's approximation of the log marginal likelihood, or its bound, and the gradient in
@@ -418,8 +418,8 @@ impl PreferenceProcess {
     fn log_marginal_likelihood_of(&self, data: &ObservedDuels<'_>, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         self.check(data)?;
         search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        let setting = self.setting().with_parameters(theta);
-        self.value_and_gradient(&setting, data, &mut None, RunControl::none().stop)
+        let hyperparameters = self.hyperparameters().with_parameters(theta);
+        self.value_and_gradient(&hyperparameters, data, &mut None, RunControl::none().stop)
     }
 }
 

@@ -37,14 +37,14 @@ impl PreferenceHyperParameters {
     /// Returns all hyper-parameters in the order of θ: the logarithms of the positive variances of the
     /// utility and of the generalised part, and of the scales of further utilities; the parameters of the
     /// item kernel; with contexts the logit of the shared part, if it is between 0 and 1, and the parameters
-    /// of the context kernel; the logarithm of the margin. `times` multiplies the two variances.
-    pub fn parameters(&self, times: [f64; 2]) -> Vec<HyperParameter> {
+    /// of the context kernel; the logarithm of the margin. `factors` multiply the two variances.
+    pub fn parameters(&self, factors: [f64; 2]) -> Vec<HyperParameter> {
         let PairKernel { items, utility_variance, generalised_variance, extra_utility_kernel, contexts } =
             &self.prior;
-        let shares =
-            [("utility", utility_variance, times[0]), ("generalised", generalised_variance, times[1])];
-        let mut parameters: Vec<HyperParameter> = (shares.iter().filter(|(_, share, _)| **share > 0.0))
-            .map(|(name, share, times)| hyperparameter(name, (*share * times).ln(), SHARE_PRIOR))
+        let variances =
+            [("utility", utility_variance, factors[0]), ("generalised", generalised_variance, factors[1])];
+        let mut parameters: Vec<HyperParameter> = (variances.iter().filter(|(_, v, _)| **v > 0.0))
+            .map(|(name, v, factor)| hyperparameter(name, (*v * factor).ln(), SHARE_PRIOR))
             .collect();
         let terms = extra_utility_kernel.iter().flat_map(|k| &k.terms);
         parameters.extend(terms.map(|term| hyperparameter("further utility", term.scale.ln(), SHARE_PRIOR)));
@@ -65,8 +65,8 @@ impl PreferenceHyperParameters {
         let mut hyperparameters = self.clone();
         let PairKernel { items, utility_variance, generalised_variance, extra_utility_kernel, contexts } =
             &mut hyperparameters.prior;
-        for share in [utility_variance, generalised_variance].into_iter().filter(|share| **share > 0.0) {
-            *share = reader.exp();
+        for variance in [utility_variance, generalised_variance].into_iter().filter(|v| **v > 0.0) {
+            *variance = reader.exp();
         }
         extra_utility_kernel.iter_mut().flat_map(|k| &mut k.terms).for_each(|term| term.scale = reader.exp());
         *items = reader.kernel(items);
@@ -88,26 +88,26 @@ impl PreferenceHyperParameters {
         items: &Table,
         contexts: Option<&Table>,
         slopes: &PairKernelGradient,
-        margin: f64,
+        margin_derivative: f64,
     ) -> Vec<f64> {
         let PairKernel { utility_variance, generalised_variance, extra_utility_kernel, .. } = &self.prior;
-        let shares = [
+        let variances = [
             (utility_variance, slopes.utility_variance),
             (generalised_variance, slopes.generalised_variance),
         ];
         let mut gradient: Vec<f64> =
-            shares.iter().filter(|(share, _)| **share > 0.0).map(|(share, slope)| *share * slope).collect();
+            variances.iter().filter(|(v, _)| **v > 0.0).map(|(v, slope)| *v * slope).collect();
         if let Some((kernel, extra_gradient)) =
             extra_utility_kernel.as_ref().zip(slopes.grams.extra_utility_kernel.as_ref())
         {
             // The first parameter of each term is its scale.
-            let every = kernel.gradient(items, extra_gradient);
+            let derivatives = kernel.gradient(items, extra_gradient);
             let counts = kernel
                 .terms
                 .iter()
                 .map(|term| 1 + term.factors.iter().map(|f| f.parameters().len()).sum::<usize>());
-            let firsts = counts.scan(0, |from, count| Some(std::mem::replace(from, *from + count)));
-            gradient.extend(firsts.map(|first| every[first]));
+            let scale_indices = counts.scan(0, |start, count| Some(std::mem::replace(start, *start + count)));
+            gradient.extend(scale_indices.map(|index| derivatives[index]));
         }
         gradient.extend(self.prior.items.gradient(items, &slopes.grams.items));
         if let (Some(ContextKernel { kernel, shared }), Some(table), Some(context_gradient)) =
@@ -118,7 +118,7 @@ impl PreferenceHyperParameters {
             }
             gradient.extend(kernel.gradient(table, context_gradient));
         }
-        gradient.extend(self.margin.map(|m| m * margin));
+        gradient.extend(self.margin.map(|m| m * margin_derivative));
         gradient
     }
 }

@@ -24,13 +24,13 @@ impl LeftRightColumns {
     /// # Errors
     /// [`Error::Parameter`] if there is no such pair of columns.
     pub fn from_columns(columns: &[Column]) -> Result<Self> {
-        let place = |name: &str| columns.iter().position(|c| c.name == name);
+        let index_of = |name: &str| columns.iter().position(|c| c.name == name);
         let mut sides = Self { left: Vec::new(), right: Vec::new(), contexts: Vec::new() };
         for (j, column) in columns.iter().enumerate() {
-            let other = |from: &str, to: &str| {
-                column.name.strip_prefix(from).and_then(|name| place(&format!("{to}{name}")))
+            let partner = |prefix: &str, partner_prefix: &str| {
+                column.name.strip_prefix(prefix).and_then(|name| index_of(&format!("{partner_prefix}{name}")))
             };
-            match (other("left_", "right_"), other("right_", "left_")) {
+            match (partner("left_", "right_"), partner("right_", "left_")) {
                 (Some(right), _) if columns[right].kind == column.kind => {
                     sides.left.push(j);
                     sides.right.push(right);
@@ -63,23 +63,23 @@ impl LeftRightColumns {
 
     /// Decomposes the model by sides, or returns it whole if the kernel is not a product over the sides.
     pub(super) fn parts(&self, model: &KernelExpansion) -> Result<PartDecomposition> {
-        let apart = [self.left.clone(), self.right.clone(), self.contexts.clone()];
-        let unsplit = || PartDecomposition::new(model, &[(0..model.support_points.width()).collect()]);
-        PartDecomposition::new(model, &apart).or_else(|_| unsplit())
+        let sides = [self.left.clone(), self.right.clone(), self.contexts.clone()];
+        let whole_model = || PartDecomposition::new(model, &[(0..model.support_points.width()).collect()]);
+        PartDecomposition::new(model, &sides).or_else(|_| whole_model())
     }
 }
 
 /// Rejects models whose output does not change its sign when the sides are swapped.
 pub(super) fn check_skew(model: &KernelExpansion, sides: &LeftRightColumns, data: &Table) -> Result<()> {
     let parts = sides.parts(model)?;
-    let (isa, size) = (Isa::detect(), model.coef.data().iter().map(|c| c.abs()).sum::<f64>());
+    let (isa, coef_sum) = (Isa::detect(), model.coef.data().iter().map(|c| c.abs()).sum::<f64>());
     let outputs = |row: &[f64]| -> Vec<f64> {
         parts.outputs_at(isa, row).iter().zip(&model.intercept).map(|(v, b)| v + b).collect()
     };
     for i in 0..data.rows() {
         let row = data.row(i);
         for (a, b) in outputs(&row).iter().zip(outputs(&sides.swapped(&row))) {
-            if (a + b).abs() > 1e-9 * (size + a.abs()) {
+            if (a + b).abs() > 1e-9 * (coef_sum + a.abs()) {
                 let allowed = "the log odds of a duel must change their sign when the sides are swapped";
                 let values = format!("{a} in one order and {b} in the other");
                 return Err(Error::parameter("model", values, allowed));

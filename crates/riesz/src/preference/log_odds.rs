@@ -49,13 +49,13 @@ impl DuelLogOdds {
         // The log odds of two equal items are 0 for certain; rounding errors are removed.
         let same_items =
             |i: usize| sides.left.iter().zip(&sides.right).all(|(l, r)| rows.get(i, *l) == rows.get(i, *r));
-        let settled = |column_matrix: &Matrix| -> Vec<f64> {
-            (0..rows.rows()).map(|i| if same_items(i) { 0.0 } else { column_matrix[(i, 0)] }).collect()
+        let zero_if_same_items = |column: &Matrix| -> Vec<f64> {
+            (0..rows.rows()).map(|i| if same_items(i) { 0.0 } else { column[(i, 0)] }).collect()
         };
         Ok(Self {
-            mean: settled(&prediction.outputs),
-            sd: sd.as_ref().map(settled),
-            ..Self::of_classes(model, prediction.probabilities.as_ref())
+            mean: zero_if_same_items(&prediction.outputs),
+            sd: sd.as_ref().map(zero_if_same_items),
+            ..Self::from_probabilities(model, prediction.probabilities.as_ref())
         })
     }
 
@@ -72,19 +72,19 @@ impl DuelLogOdds {
     ) -> Result<Self> {
         let Some(covariance) = covariance else {
             let mean = weights.transpose_times(&model.predict(rows)?);
-            return Ok(Self { mean: mean.column(0), ..Self::of_classes(model, None) });
+            return Ok(Self { mean: mean.column(0), ..Self::from_probabilities(model, None) });
         };
         let prediction = AggregatePrediction::new(model, covariance, rows, weights)?;
         Ok(Self {
             mean: prediction.outputs.column(0),
             sd: Some(prediction.variance.column(0).into_iter().map(f64::sqrt).collect()),
-            ..Self::of_classes(model, prediction.probabilities.as_ref())
+            ..Self::from_probabilities(model, prediction.probabilities.as_ref())
         })
     }
 
     /// Returns the probabilities of the classes right, left, and with a margin of ties tie, without the
     /// advantages.
-    fn of_classes(model: &KernelExpansion, probabilities: Option<&Matrix>) -> Self {
+    fn from_probabilities(model: &KernelExpansion, probabilities: Option<&Matrix>) -> Self {
         let margin = match model.link {
             Link::LatentRaoKupper { margin } => margin,
             _ => 0.0,
@@ -92,10 +92,8 @@ impl DuelLogOdds {
         Self {
             mean: Vec::new(),
             sd: None,
-            probability: probabilities.map(|probability_matrix| probability_matrix.column(1)),
-            tie: probabilities
-                .filter(|probability_matrix| probability_matrix.cols() > 2)
-                .map(|probability_matrix| probability_matrix.column(2)),
+            probability: probabilities.map(|by_class| by_class.column(1)),
+            tie: probabilities.filter(|by_class| by_class.cols() > 2).map(|by_class| by_class.column(2)),
             margin,
         }
     }
@@ -109,10 +107,10 @@ impl DuelLogOdds {
     /// Returns the probability that the left item wins duel i, with its interval; `None` without a posterior.
     pub fn win_probability(&self, i: usize) -> Option<WinProbability> {
         let (mean, sd, probability) = (self.mean[i], self.sd.as_ref()?[i], self.probability.as_ref()?[i]);
-        let ends = [-NORMAL, NORMAL].map(|z| logistic(self.log_odds(i) + z * sd));
+        let interval = [-NORMAL, NORMAL].map(|z| logistic(self.log_odds(i) + z * sd));
         Some(WinProbability {
             probability,
-            interval: reaching(ends, probability),
+            interval: reaching(interval, probability),
             tie: self.tie.as_ref().map(|tie| tie[i]),
             superiority: superiority_over_field(mean, sd),
         })

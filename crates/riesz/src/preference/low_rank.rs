@@ -18,9 +18,9 @@ use crate::gp::laplace::{LaplaceMode, PriorCovariance};
 use crate::gp::likelihood::Likelihood;
 use crate::linalg::{Cholesky, Matrix, add_multiple, dot, index_pairs, low_rank_factor};
 
-/// The share of the trace that low-rank factors leave out, which is less than the rounding errors of a
+/// The share of the trace that low-rank factors omit, which is less than the rounding errors of a
 /// covariance of duels.
-const LEFT_OUT: f64 = 1e-14;
+const TRUNCATION_TOLERANCE: f64 = 1e-14;
 
 /// The prior covariance of duels as inner products of features.
 pub(super) struct PairFeatures<'a> {
@@ -28,7 +28,7 @@ pub(super) struct PairFeatures<'a> {
     grams: &'a ItemGrams,
     pairs: &'a [Pair],
     /// The factor L, items × r.
-    columns: Matrix,
+    item_factor: Matrix,
     /// The features Φ, pairs × p.
     features: Matrix,
 }
@@ -42,20 +42,20 @@ impl<'a> PairFeatures<'a> {
         pairs: &'a [Pair],
         max_features: usize,
     ) -> Option<Self> {
-        let mut utilities = grams.items.clone();
-        utilities.scale(prior.utility_variance);
+        let mut utility_covariance = grams.items.clone();
+        utility_covariance.scale(prior.utility_variance);
         if let Some(extra_utility) = &grams.extra_utility_kernel {
-            utilities.add_times(1.0, extra_utility);
+            utility_covariance.add_times(1.0, extra_utility);
         }
-        if utilities.data().iter().chain(grams.items.data()).any(|v| !v.is_finite()) {
+        if utility_covariance.data().iter().chain(grams.items.data()).any(|v| !v.is_finite()) {
             return None;
         }
-        let utilities = low_rank_factor(&utilities, LEFT_OUT);
-        let columns = match prior.generalised_variance > 0.0 {
-            true => low_rank_factor(&grams.items, LEFT_OUT),
+        let utility_factor = low_rank_factor(&utility_covariance, TRUNCATION_TOLERANCE);
+        let item_factor = match prior.generalised_variance > 0.0 {
+            true => low_rank_factor(&grams.items, TRUNCATION_TOLERANCE),
             false => Matrix::zeros(grams.items.rows(), 0),
         };
-        let (v, r) = (utilities.cols(), columns.cols());
+        let (v, r) = (utility_factor.cols(), item_factor.cols());
         let count = v + r * r.saturating_sub(1) / 2;
         if count > max_features {
             return None;
@@ -64,22 +64,22 @@ impl<'a> PairFeatures<'a> {
         let mut features = Matrix::zeros(pairs.len(), count);
         for (i, &(left, right)) in pairs.iter().enumerate() {
             let (utility_features, cyclic) = features.row_mut(i).split_at_mut(v);
-            let ends = utilities.row(left).iter().zip(utilities.row(right));
-            utility_features.iter_mut().zip(ends).for_each(|(out, (l, r))| *out = l - r);
-            let (l, r) = (columns.row(left), columns.row(right));
+            let sides = utility_factor.row(left).iter().zip(utility_factor.row(right));
+            utility_features.iter_mut().zip(sides).for_each(|(out, (l, r))| *out = l - r);
+            let (l, r) = (item_factor.row(left), item_factor.row(right));
             cyclic
                 .iter_mut()
                 .zip(index_pairs(l.len()))
                 .for_each(|(out, (a, b))| *out = root * (l[a] * r[b] - l[b] * r[a]));
         }
-        Some(Self { prior, grams, pairs, columns, features })
+        Some(Self { prior, grams, pairs, item_factor, features })
     }
 
     /// Returns the derivatives of the log marginal likelihood in all parts of the prior and in the margin of
     /// ties. They equal those of [`PairKernel::gradient`] with the matrix
     /// `M = ½ [αα' + u α' + α u' - W + H H']` (n × n), where α and u are the vectors of
     /// [`LaplaceMode::gradient`], and `H = W Φ C⁻ᵀᐟ²` (n × p).
-    pub fn slopes(
+    pub fn gradient(
         &self,
         mode: &LaplaceMode,
         likelihood: &impl Likelihood<Latent = f64>,
@@ -91,48 +91,48 @@ impl<'a> PairFeatures<'a> {
         let precision_share: Vec<f64> = (0..n).map(|i| weight[i] * dot(h.row(i), h.row(i))).collect();
         let (u, margin) = mode.response(self, likelihood, &precision_share);
         h.scale_rows(weight.iter().copied());
-        // M = ½ (HH' + first first' - second second' - W): αα' + uα' + αu' = (α + u)(α + u)' - uu'.
-        let first: Vec<f64> = mode.alpha.iter().zip(&u).map(|(a, u)| a + u).collect();
+        // M = ½ (HH' + (α + u)(α + u)' - uu' - W), because αα' + uα' + αu' = (α + u)(α + u)' - uu'.
+        let alpha_plus_u: Vec<f64> = mode.alpha.iter().zip(&u).map(|(a, u)| a + u).collect();
         let (k, n_items) = (&self.grams.items, self.grams.items.rows());
-        let vectors = [&first[..], &u, &weight];
+        let vectors = [&alpha_plus_u[..], &u, &weight];
         let all_ones = |columns: usize| Matrix::filled(n_items, columns, 1.0);
-        let by_utility = self.between_items((&all_ones(n_items), &all_ones(1)), &h, vectors);
-        let inner = |a: &Matrix, b: &Matrix| a.data().iter().zip(b.data()).map(|(a, b)| a * b).sum::<f64>();
-        let utility_variance = inner(&by_utility, k);
-        let mut items = by_utility.clone();
+        let utility_gradient = self.gradient_between_items((&all_ones(n_items), &all_ones(1)), &h, vectors);
+        let inner_product =
+            |a: &Matrix, b: &Matrix| a.data().iter().zip(b.data()).map(|(a, b)| a * b).sum::<f64>();
+        let utility_variance = inner_product(&utility_gradient, k);
+        let mut items = utility_gradient.clone();
         items.scale(self.prior.utility_variance);
         let mut generalised_variance = 0.0;
-        if self.columns.cols() > 0 {
-            let by_cycles = self.between_items((k, &self.columns), &h, vectors);
+        if self.item_factor.cols() > 0 {
+            let generalised_gradient = self.gradient_between_items((k, &self.item_factor), &h, vectors);
             // The value is a quadratic form in k, so its derivative times k is twice the value.
-            generalised_variance = 0.5 * inner(&by_cycles, k);
-            items.add_times(self.prior.generalised_variance, &by_cycles);
+            generalised_variance = 0.5 * inner_product(&generalised_gradient, k);
+            items.add_times(self.prior.generalised_variance, &generalised_gradient);
         }
         let grams = ItemGrams {
             items,
-            extra_utility_kernel: self.grams.extra_utility_kernel.as_ref().map(|_| by_utility),
+            extra_utility_kernel: self.grams.extra_utility_kernel.as_ref().map(|_| utility_gradient),
             contexts: None,
         };
         (PairKernelGradient { grams, utility_variance, generalised_variance, shared: 0.0 }, margin)
     }
 
     /// Returns `½ Σ_t ± A_t k A_tᵀ` minus the terms of W, where A_t is the skew matrix between items that a
-    /// column of H, or one of the two vectors, defines, and `k = S Sᵀ` with S = `sides`. If k is all ones,
+    /// column of H, `α + u` or u defines, and `k = S Sᵀ` with S = `root`. If all entries of k are 1,
     /// this is `Dᵀ M D` (items × items), where the matrix D (pairs × items) takes differences over items.
-    fn between_items(
+    fn gradient_between_items(
         &self,
-        (k, sides): (&Matrix, &Matrix),
+        (k, root): (&Matrix, &Matrix),
         h: &Matrix,
-        [first, second, weight]: [&[f64]; 3],
+        [alpha_plus_u, u, weight]: [&[f64]; 3],
     ) -> Matrix {
-        let (p, width) = (h.cols(), sides.cols());
+        let (p, width) = (h.cols(), root.cols());
         let mut sums = Matrix::zeros(k.rows(), (p + 2) * width);
         for (i, &(l, r)) in self.pairs.iter().enumerate() {
-            let numbers: Vec<f64> = h.row(i).iter().copied().chain([first[i], second[i]]).collect();
-            for (item, other, sign) in [(l, r, 1.0), (r, l, -1.0)] {
-                let side = sides.row(other);
-                for (out, v) in sums.row_mut(item).chunks_exact_mut(width).zip(&numbers) {
-                    add_multiple(out, sign * v, side);
+            let pair_values: Vec<f64> = h.row(i).iter().copied().chain([alpha_plus_u[i], u[i]]).collect();
+            for (item, opponent, sign) in [(l, r, 1.0), (r, l, -1.0)] {
+                for (out, v) in sums.row_mut(item).chunks_exact_mut(width).zip(&pair_values) {
+                    add_multiple(out, sign * v, root.row(opponent));
                 }
             }
         }
@@ -147,11 +147,11 @@ impl<'a> PairFeatures<'a> {
     }
 }
 
-/// Returns `½ (A Aᵀ - B Bᵀ)`, where A are the first `plus` columns and B the others.
-fn signed_square(columns: &Matrix, plus: usize) -> Matrix {
-    let mut right = columns.transpose();
-    right.scale_rows((0..columns.cols()).map(|row| if row < plus { 0.5 } else { -0.5 }));
-    columns.matmul(&right)
+/// Returns `½ (A Aᵀ - B Bᵀ)`, where A are the first `n_positive` columns and B the others.
+fn signed_square(columns: &Matrix, n_positive: usize) -> Matrix {
+    let mut signed_transpose = columns.transpose();
+    signed_transpose.scale_rows((0..columns.cols()).map(|row| if row < n_positive { 0.5 } else { -0.5 }));
+    columns.matmul(&signed_transpose)
 }
 
 impl PriorCovariance for PairFeatures<'_> {
@@ -170,7 +170,7 @@ impl PriorCovariance for PairFeatures<'_> {
 
     fn apply_reduction(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
         let weighted: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r * r).collect();
-        let known = self.features.matvec(&factor.solve_vector(&self.features.transpose_matvec(&weighted)));
-        weighted.iter().zip(&known).zip(root_weight).map(|((v, k), r)| v - r * r * k).collect()
+        let smoothed = self.features.matvec(&factor.solve_vector(&self.features.transpose_matvec(&weighted)));
+        weighted.iter().zip(&smoothed).zip(root_weight).map(|((v, k), r)| v - r * r * k).collect()
     }
 }

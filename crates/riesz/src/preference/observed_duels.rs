@@ -55,10 +55,10 @@ impl ObservedDuels<'_> {
     /// occurs with both signs.
     pub fn support_pairs(&self) -> Result<(Table, Vec<SparseWeights>)> {
         let duels = self.duels;
-        let members = |entrant: usize| -> Vec<(usize, f64)> {
-            self.bags.map_or_else(|| vec![(entrant, 1.0)], |bags| bags.members(entrant).collect())
+        let members = |side: usize| -> Vec<(usize, f64)> {
+            self.bags.map_or_else(|| vec![(side, 1.0)], |bags| bags.members(side).collect())
         };
-        let mut point_indices: BTreeMap<(Pair, usize), usize> = BTreeMap::new();
+        let mut first_points: BTreeMap<(Pair, usize), usize> = BTreeMap::new();
         let mut shares_by_pair: Vec<Vec<((Pair, usize), f64)>> = Vec::new();
         for (i, &(l, r)) in duels.pairs().iter().enumerate() {
             let context = duels.contexts().map_or(0, |c| c.rows[i]);
@@ -70,22 +70,22 @@ impl ObservedDuels<'_> {
                 ((pair, context), sign * m * q)
             });
             shares_by_pair.push(pairs.collect());
-            point_indices.extend(shares_by_pair[i].iter().map(|(key, _)| (*key, 0)));
+            first_points.extend(shares_by_pair[i].iter().map(|(key, _)| (*key, 0)));
         }
-        point_indices.values_mut().enumerate().for_each(|(place, point)| *point = 2 * place);
+        first_points.values_mut().enumerate().for_each(|(index, point)| *point = 2 * index);
         let ordered_pairs: Vec<Pair> =
-            point_indices.keys().flat_map(|&((a, b), _)| [(a, b), (b, a)]).collect();
+            first_points.keys().flat_map(|&((a, b), _)| [(a, b), (b, a)]).collect();
         let contexts = duels.contexts().map(|c| {
-            let rows: Vec<usize> = point_indices.keys().flat_map(|&(_, context)| [context; 2]).collect();
+            let rows: Vec<usize> = first_points.keys().flat_map(|&(_, context)| [context; 2]).collect();
             c.table.select_rows(&rows)
         });
         let points = wide_rows_in(self.items, &ordered_pairs, contexts.as_ref())?;
-        let sums = shares_by_pair.iter().map(|shares| {
+        let point_shares = shares_by_pair.iter().map(|shares| {
             shares
                 .iter()
-                .flat_map(|(key, share)| [(point_indices[key], *share), (point_indices[key] + 1, -share)])
+                .flat_map(|(key, share)| [(first_points[key], *share), (first_points[key] + 1, -share)])
                 .collect()
         });
-        Ok((points, sums.collect()))
+        Ok((points, point_shares.collect()))
     }
 }

@@ -74,17 +74,17 @@ pub const OUTCOME_WORDS: &str = "left, right or tie; win, loss or draw; W, L or 
                                  0; 1, 2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's name";
 
 /// Words for a tie in every vocabulary.
-const TIE: &[&str] =
+const TIE_WORDS: &[&str] =
     &["tie", "tied", "draw", "drawn", "equal", "tie (bothbad)", "tie (both bad)", "bothbad", "both bad"];
 
-/// A cell of an unfinished game in chess's notation (PGN).
+/// The mark of an unfinished game in chess notation (PGN).
 const UNFINISHED: &str = "*";
 
 /// A vocabulary of words for the outcomes of duels.
 struct Vocabulary {
     left: &'static [&'static str],
     right: &'static [&'static str],
-    /// Words for a tie in addition to [`TIE`].
+    /// Words for a tie in addition to [`TIE_WORDS`].
     tie: &'static [&'static str],
 }
 
@@ -170,12 +170,12 @@ impl Vocabulary {
         if self.right.contains(&word) {
             return Some(0.0);
         }
-        (self.tie.contains(&word) || TIE.contains(&word)).then_some(0.5)
+        (self.tie.contains(&word) || TIE_WORDS.contains(&word)).then_some(0.5)
     }
 }
 
-/// A cell in lower case, with plain hyphens, fractions and blanks.
-fn plain(cell: &str) -> String {
+/// Returns a cell in lower case, with plain hyphens, fractions and blanks.
+fn normalise(cell: &str) -> String {
     let simplify = |c: char| match c {
         '\u{2010}'..='\u{2015}' | '\u{2212}' => "-".to_string(),
         '½' => "1/2".to_string(),
@@ -187,20 +187,20 @@ fn plain(cell: &str) -> String {
 }
 
 /// Reads a number, including the fraction 1/2.
-fn number(text: &str) -> Option<f64> {
+fn parse_number(text: &str) -> Option<f64> {
     if text == "1/2" {
         return Some(0.5);
     }
     text.parse().ok().filter(|v: &f64| v.is_finite())
 }
 
-/// Writes a whole number as codes are written, without decimals: `1.0` is `1`.
-fn code(word: &str) -> String {
-    number(word).map_or_else(|| word.to_string(), |v| (v + 0.0).to_string())
+/// Returns a whole number without decimals, as codes are written: `1.0` is `1`.
+fn code_text(word: &str) -> String {
+    parse_number(word).map_or_else(|| word.to_string(), |v| (v + 0.0).to_string())
 }
 
 /// Returns the outcome from the scores of the two sides.
-fn by_score(left: f64, right: f64) -> f64 {
+fn score_outcome(left: f64, right: f64) -> f64 {
     match left.total_cmp(&right) {
         _ if left == right => 0.5,
         std::cmp::Ordering::Greater => 1.0,
@@ -209,18 +209,18 @@ fn by_score(left: f64, right: f64) -> f64 {
 }
 
 /// Reads an unambiguous word, a share of a win, or a score such as `2-1`.
-fn by_word(word: &str) -> Option<f64> {
-    let share = || number(word).filter(|v| (0.0..=1.0).contains(v));
+fn word_outcome(word: &str) -> Option<f64> {
+    let share = || parse_number(word).filter(|v| (0.0..=1.0).contains(v));
     let score = || {
         let (left, right) = word.split_once(['-', ':'])?;
-        let side = |text: &str| number(text).filter(|v| *v >= 0.0);
-        Some(by_score(side(left)?, side(right)?))
+        let score = |text: &str| parse_number(text).filter(|v| *v >= 0.0);
+        Some(score_outcome(score(left)?, score(right)?))
     };
     WORDS.read(word).or_else(share).or_else(score)
 }
 
 impl Record<'_> {
-    /// The number of rows.
+    /// Returns the number of rows.
     fn rows(&self) -> usize {
         match self {
             Self::Winners(rows) => *rows,
@@ -246,9 +246,9 @@ impl Record<'_> {
             let outcomes = match self {
                 Self::Outcomes { column, cells, names } => words(column, cells, *names)?,
                 Self::Scores { scores: [left, right], .. } => {
-                    let known =
-                        |(l, r): (&f64, &f64)| (!(l.is_nan() || r.is_nan())).then(|| by_score(*l, *r));
-                    left.iter().zip(*right).map(known).collect()
+                    let outcome =
+                        |(l, r): (&f64, &f64)| (!(l.is_nan() || r.is_nan())).then(|| score_outcome(*l, *r));
+                    left.iter().zip(*right).map(outcome).collect()
                 }
                 _ => vec![Some(1.0); rows],
             };
@@ -262,7 +262,7 @@ impl Record<'_> {
             out.weight = weight.map(|row_weights| out.rows.iter().map(|&row| row_weights[row]).collect());
         }
         if let (Some(&row), MissingOutcome::Refuse) = (out.missing.first(), missing) {
-            return Err(self.missing_at(row, out.missing.len()));
+            return Err(self.missing_outcome_error(row, out.missing.len()));
         }
         if out.rows.is_empty() {
             return Err(Error::too_few("the list of duels with an outcome", 1, "duel is"));
@@ -292,7 +292,7 @@ impl Record<'_> {
     }
 
     /// Returns the error for a row without an outcome.
-    fn missing_at(&self, row: usize, count: usize) -> Error {
+    fn missing_outcome_error(&self, row: usize, count: usize) -> Error {
         let column = match self {
             Self::Scores { columns, scores: [left, _] } => columns[usize::from(!left[row].is_nan())],
             Self::Outcomes { column, .. } => column,
@@ -321,15 +321,15 @@ impl Outcomes {
     ) -> Result<()> {
         let mut weights = Vec::new();
         let mut total = 0.0;
-        let sources = [(columns[0], wins[0], 1.0), (columns[1], wins[1], 0.0)];
-        let sources: Vec<(&str, &[f64], f64)> =
-            sources.into_iter().chain(ties.map(|(name, ties)| (name, ties, 0.5))).collect();
+        let count_columns = [(columns[0], wins[0], 1.0), (columns[1], wins[1], 0.0)];
+        let count_columns: Vec<(&str, &[f64], f64)> =
+            count_columns.into_iter().chain(ties.map(|(name, ties)| (name, ties, 0.5))).collect();
         for row in 0..wins[0].len() {
-            if sources.iter().any(|(_, counts, _)| counts[row].is_nan()) {
+            if count_columns.iter().any(|(_, counts, _)| counts[row].is_nan()) {
                 self.missing.push(row);
                 continue;
             }
-            for &(column, counts, outcome) in &sources {
+            for &(column, counts, outcome) in &count_columns {
                 let count = counts[row];
                 if !(count.is_finite() && count >= 0.0) {
                     let problem = "a count of duels is a number, 0 or more".into();
@@ -355,22 +355,22 @@ impl Outcomes {
 
 /// Reads outcomes with the vocabulary that contains all cells.
 fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) -> Result<Vec<Option<f64>>> {
-    let plain: Vec<Option<String>> = cells.iter().map(|cell| cell.as_deref().map(plain)).collect();
-    let known = |word: &&String| word.as_str() != UNFINISHED;
+    let texts: Vec<Option<String>> = cells.iter().map(|cell| cell.as_deref().map(normalise)).collect();
+    let is_finished = |word: &&String| word.as_str() != UNFINISHED;
     let read_with = |read: &dyn Fn(&str) -> Option<f64>| -> Vec<Option<f64>> {
-        plain.iter().map(|word| word.as_ref().filter(known).and_then(|word| read(word))).collect()
+        texts.iter().map(|word| word.as_ref().filter(is_finished).and_then(|word| read(word))).collect()
     };
-    let missing = |row: usize| plain[row].as_ref().filter(known).is_none();
+    let is_missing = |row: usize| texts[row].as_ref().filter(is_finished).is_none();
     let is_complete =
-        |reading: &Vec<Option<f64>>| (0..reading.len()).all(|row| reading[row].is_some() || missing(row));
-    let mut readings = vec![read_with(&by_word)];
+        |reading: &Vec<Option<f64>>| (0..reading.len()).all(|row| reading[row].is_some() || is_missing(row));
+    let mut readings = vec![read_with(&word_outcome)];
     readings.extend(LETTERS.iter().map(|vocabulary| read_with(&|word| vocabulary.read(word))));
-    // Numbers from 0 to 1 are shares of a win; others may be codes. The numbers 1 and 2 may mean something
-    // else. An X or another word for a tie shows that they are codes of sides.
-    let football = plain.iter().flatten().any(|word| word == "x" || TIE.contains(&word.as_str()));
-    let codes = CODES.iter().filter(|vocabulary| vocabulary.tie != ["x"] || football);
+    // Numbers from 0 to 1 are shares of a win; others may be codes. The numbers 1 and 2 are read as codes of
+    // sides only if the column has an X or another word for a tie.
+    let has_ties = texts.iter().flatten().any(|word| word == "x" || TIE_WORDS.contains(&word.as_str()));
+    let codes = CODES.iter().filter(|vocabulary| vocabulary.tie != ["x"] || has_ties);
     if !is_complete(&readings[0]) {
-        readings.extend(codes.map(|vocabulary| read_with(&|word| vocabulary.read(&code(word)))));
+        readings.extend(codes.map(|vocabulary| read_with(&|word| vocabulary.read(&code_text(word)))));
     }
     if let Some([left, right]) = names {
         let winner = |(row, cell): (usize, &Option<String>)| {
@@ -378,29 +378,29 @@ fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) 
             match (left[row].trim() == name, right[row].trim() == name) {
                 (true, _) => Some(1.0),
                 (_, true) => Some(0.0),
-                _ => TIE.contains(&plain[row].as_deref()?).then_some(0.5),
+                _ => TIE_WORDS.contains(&texts[row].as_deref()?).then_some(0.5),
             }
         };
         readings.push(cells.iter().enumerate().map(winner).collect());
     }
     let candidates: Vec<&Vec<Option<f64>>> = readings.iter().filter(|reading| is_complete(reading)).collect();
-    let cell = |row: usize, problem: String| {
+    let cell_error = |row: usize, problem: String| {
         let value = cells[row].clone().unwrap_or_default();
         Err(Error::Cell { row, column: column.into(), value, problem })
     };
-    let Some(first) = candidates.first() else {
-        let count = |reading: &Vec<Option<f64>>| reading.iter().flatten().count();
-        // In a tie the first reading counts: the vocabulary of whole words.
-        let best = readings.iter().rev().max_by_key(|reading| count(reading)).unwrap_or(&readings[0]);
-        let row = (0..cells.len()).find(|&row| best[row].is_none() && !missing(row)).unwrap_or(0);
-        return cell(row, format!("the outcome of a duel is {OUTCOME_WORDS}"));
+    let Some(outcomes) = candidates.first() else {
+        let n_read = |reading: &Vec<Option<f64>>| reading.iter().flatten().count();
+        // If several readings are equally complete, the first one is used: the vocabulary of whole words.
+        let best = readings.iter().rev().max_by_key(|reading| n_read(reading)).unwrap_or(&readings[0]);
+        let row = (0..cells.len()).find(|&row| best[row].is_none() && !is_missing(row)).unwrap_or(0);
+        return cell_error(row, format!("the outcome of a duel is {OUTCOME_WORDS}"));
     };
-    let disagree = |row: &usize| candidates.iter().any(|reading| reading[*row] != first[*row]);
-    if let Some(row) = (0..cells.len()).find(disagree) {
-        let meaning = "the column's other cells do not show which side it means: write left, right or tie";
-        return cell(row, meaning.into());
+    let is_ambiguous = |row: &usize| candidates.iter().any(|reading| reading[*row] != outcomes[*row]);
+    if let Some(row) = (0..cells.len()).find(is_ambiguous) {
+        let problem = "the column's other cells do not show which side it means: write left, right or tie";
+        return cell_error(row, problem.into());
     }
-    Ok((*first).clone())
+    Ok((*outcomes).clone())
 }
 
 /// Returns the side at home in each duel. A cell is left, right, none, or the name of one of the two items; a
@@ -413,7 +413,7 @@ pub fn read_homes(
     cells: &[Option<String>],
     names: Option<[&[String]; 2]>,
 ) -> Result<Vec<HomeSide>> {
-    let side = |row: usize, cell: &str| match (plain(cell).as_str(), names) {
+    let side = |row: usize, cell: &str| match (normalise(cell).as_str(), names) {
         ("left", _) => Some(HomeSide::Left),
         ("right", _) => Some(HomeSide::Right),
         ("none" | "neutral" | "nobody", _) => Some(HomeSide::Nobody),
@@ -421,7 +421,7 @@ pub fn read_homes(
         (_, Some([_, right])) if right[row].trim() == cell.trim() => Some(HomeSide::Right),
         _ => None,
     };
-    let home_of = |(row, cell): (usize, &Option<String>)| {
+    let read_home = |(row, cell): (usize, &Option<String>)| {
         let Some(cell) = cell else { return Ok(HomeSide::Nobody) };
         side(row, cell).ok_or_else(|| Error::Cell {
             row,
@@ -430,5 +430,5 @@ pub fn read_homes(
             problem: "the side at home is left, right or none, or the name of one of the two items".into(),
         })
     };
-    cells.iter().enumerate().map(home_of).collect()
+    cells.iter().enumerate().map(read_home).collect()
 }

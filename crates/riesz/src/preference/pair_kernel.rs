@@ -115,9 +115,9 @@ impl PairKernel {
     pub(super) fn check(&self, width: usize, duels: &Duels) -> Result<()> {
         self.items.validate(width)?;
         self.extra_utility_kernel.iter().try_for_each(|k| k.validate(width))?;
-        let shares = [("utility", self.utility_variance), ("generalised", self.generalised_variance)];
-        for (name, share) in shares {
-            crate::checks::not_negative(name, share, "shares must be finite and 0 or more")?;
+        let variances = [("utility", self.utility_variance), ("generalised", self.generalised_variance)];
+        for (name, variance) in variances {
+            crate::checks::not_negative(name, variance, "shares must be finite and 0 or more")?;
         }
         if self.utility_variance + self.generalised_variance == 0.0 && self.extra_utility_kernel.is_none() {
             let allowed = "the shares utility and generalised cannot both be 0: make one positive";
@@ -158,24 +158,24 @@ impl PairKernel {
 
     /// Returns the covariance of two pairs, without the factor of their contexts.
     fn pair_covariance(&self, grams: &ItemGrams, p: Pair, q: Pair) -> f64 {
-        let four = ItemQuad::from_gram(&grams.items, p, q);
+        let quad = ItemQuad::from_gram(&grams.items, p, q);
         let extra_utility = grams
             .extra_utility_kernel
             .as_ref()
             .map_or(0.0, |k| ItemQuad::from_gram(k, p, q).utility_covariance());
-        self.utility_variance * four.utility_covariance()
-            + self.generalised_variance * four.generalised_covariance()
+        self.utility_variance * quad.utility_covariance()
+            + self.generalised_variance * quad.generalised_covariance()
             + extra_utility
     }
 
     /// Returns the covariance of the compared pairs. Cost O(pairs²).
     pub(super) fn gram(&self, grams: &ItemGrams, duels: &Duels) -> Matrix {
         let (pairs, n) = (duels.pairs(), duels.pairs().len());
-        let places = self.contexts.as_ref().zip(grams.contexts.as_ref()).zip(duels.contexts());
+        let context_parts = self.contexts.as_ref().zip(grams.contexts.as_ref()).zip(duels.contexts());
         let mut out = Matrix::zeros(n, n);
         out.data_mut().par_chunks_mut(n.max(1)).enumerate().for_each(|(i, row)| {
             row.iter_mut().zip(pairs).for_each(|(out, q)| *out = self.pair_covariance(grams, pairs[i], *q));
-            if let Some(((ContextKernel { shared, .. }, k), Contexts { rows, .. })) = &places {
+            if let Some(((ContextKernel { shared, .. }, k), Contexts { rows, .. })) = &context_parts {
                 let context_row = k.row(rows[i]);
                 row.iter_mut()
                     .zip(rows)
@@ -187,9 +187,9 @@ impl PairKernel {
 
     /// Returns the derivatives of a function in all parts of the prior, from its derivatives in
     /// [`gram`](Self::gram), a symmetric matrix over pairs. Cost O(pairs²).
-    pub(super) fn gradient(&self, grams: &ItemGrams, duels: &Duels, slopes: &Matrix) -> PairKernelGradient {
+    pub(super) fn gradient(&self, grams: &ItemGrams, duels: &Duels, gradient: &Matrix) -> PairKernelGradient {
         let pairs = duels.pairs();
-        let zeros = |like: &Matrix| Matrix::zeros(like.rows(), like.cols());
+        let zeros = |matrix: &Matrix| Matrix::zeros(matrix.rows(), matrix.cols());
         let mut out = PairKernelGradient {
             grams: ItemGrams {
                 items: zeros(&grams.items),
@@ -200,39 +200,39 @@ impl PairKernel {
             generalised_variance: 0.0,
             shared: 0.0,
         };
-        let add = |out: &mut Matrix, (l, r): Pair, (a, b): Pair, four: ItemQuad| {
-            out[(l, a)] += four.ll;
-            out[(r, b)] += four.rr;
-            out[(l, b)] += four.lr;
-            out[(r, a)] += four.rl;
+        let add_quad = |out: &mut Matrix, (l, r): Pair, (a, b): Pair, quad: ItemQuad| {
+            out[(l, a)] += quad.ll;
+            out[(r, b)] += quad.rr;
+            out[(l, b)] += quad.lr;
+            out[(r, a)] += quad.rl;
         };
         for (i, &p) in pairs.iter().enumerate() {
-            for (j, (slope, &q)) in slopes.row(i).iter().zip(pairs).enumerate() {
+            for (j, (slope, &q)) in gradient.row(i).iter().zip(pairs).enumerate() {
                 let mut slope = *slope;
                 if let (Some(context_kernel), Some(k), Some(contexts)) =
                     (&self.contexts, &grams.contexts, duels.contexts())
                 {
-                    let entry = (contexts.rows[i], contexts.rows[j]);
+                    let context_pair = (contexts.rows[i], contexts.rows[j]);
                     let weight = slope * self.pair_covariance(grams, p, q);
-                    out.shared += weight * (1.0 - k[entry]);
+                    out.shared += weight * (1.0 - k[context_pair]);
                     if let Some(out) = &mut out.grams.contexts {
-                        out[entry] += weight * (1.0 - context_kernel.shared);
+                        out[context_pair] += weight * (1.0 - context_kernel.shared);
                     }
-                    slope *= context_kernel.shared + (1.0 - context_kernel.shared) * k[entry];
+                    slope *= context_kernel.shared + (1.0 - context_kernel.shared) * k[context_pair];
                 }
-                let four = ItemQuad::from_gram(&grams.items, p, q);
-                out.utility_variance += slope * four.utility_covariance();
-                out.generalised_variance += slope * four.generalised_covariance();
+                let quad = ItemQuad::from_gram(&grams.items, p, q);
+                out.utility_variance += slope * quad.utility_covariance();
+                out.generalised_variance += slope * quad.generalised_covariance();
                 let (u, c) = (slope * self.utility_variance, slope * self.generalised_variance);
                 let weights = ItemQuad {
-                    ll: u + c * four.rr,
-                    rr: u + c * four.ll,
-                    lr: -(u + c * four.rl),
-                    rl: -(u + c * four.lr),
+                    ll: u + c * quad.rr,
+                    rr: u + c * quad.ll,
+                    lr: -(u + c * quad.rl),
+                    rl: -(u + c * quad.lr),
                 };
-                add(&mut out.grams.items, p, q, weights);
+                add_quad(&mut out.grams.items, p, q, weights);
                 if let Some(out) = &mut out.grams.extra_utility_kernel {
-                    add(out, p, q, ItemQuad { ll: slope, rr: slope, lr: -slope, rl: -slope });
+                    add_quad(out, p, q, ItemQuad { ll: slope, rr: slope, lr: -slope, rl: -slope });
                 }
             }
         }
@@ -292,17 +292,18 @@ pub fn wide_rows(items: &Table, pairs: &[Pair]) -> Result<Table> {
 /// of contexts with the name of a column of the items.
 pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Table> {
     check_contexts(contexts, pairs)?;
-    let taken = |c: &&Column| {
-        let side = c.name.starts_with("left_") || c.name.starts_with("right_");
-        side || items.columns().iter().any(|column| column.name == c.name)
+    let is_reserved = |c: &&Column| {
+        let has_prefix = c.name.starts_with("left_") || c.name.starts_with("right_");
+        has_prefix || items.columns().iter().any(|column| column.name == c.name)
     };
-    if let Some(column) = contexts.and_then(|c| c.columns().iter().find(taken)) {
+    if let Some(column) = contexts.and_then(|c| c.columns().iter().find(is_reserved)) {
         let allowed = "it must not be a column of the items, nor begin with left_ or right_, as the columns \
                        of the two items do: rename it";
         return Err(Error::parameter("column of contexts", &column.name, allowed));
     }
-    let side = |side: fn(&Pair) -> usize| items.select_rows(&pairs.iter().map(side).collect::<Vec<_>>());
-    let sides = [side(|p| p.0), side(|p| p.1)];
+    let select_side =
+        |side: fn(&Pair) -> usize| items.select_rows(&pairs.iter().map(side).collect::<Vec<_>>());
+    let sides = [select_side(|p| p.0), select_side(|p| p.1)];
     let parts = sides.iter().chain(contexts);
     let values = parts.flat_map(|part| part.column_major().iter().copied()).collect();
     let mut columns = wide_columns(items.columns());

@@ -22,7 +22,7 @@ const TOLERANCE: f64 = 1e-10;
 /// Relative tolerance of conjugate gradients.
 const CG_TOLERANCE: f64 = 1e-11;
 /// Number of parameters above which systems with the Hessian are solved by conjugate gradients.
-const DENSE: usize = 3000;
+const MAX_DENSE_PARAMETERS: usize = 3000;
 /// Share of the curvature along a direction below which the likelihood is considered to increase without
 /// bound along it.
 const SEPARATION_TOLERANCE: f64 = 1e-7;
@@ -46,19 +46,19 @@ pub(super) struct PairedLogisticMode {
     pub theta: Vec<f64>,
     ridge: f64,
     /// For each pair, minus the second derivative of the log likelihood.
-    curve: Vec<f64>,
+    curvature: Vec<f64>,
     pub log_likelihood: f64,
     pub steps: usize,
 }
 
 impl PairedLogistic {
-    pub fn of_items(items: usize, pairs: Vec<Pair>, duels: &Duels) -> Self {
+    pub fn from_items(items: usize, pairs: Vec<Pair>, duels: &Duels) -> Self {
         let (outcome, weight) = (duels.outcome().to_vec(), duels.weight().to_vec());
         Self { items, pairs, outcome, weight, features: None }
     }
 
-    pub fn of_features(features: Matrix, duels: &Duels) -> Self {
-        let differences = Self::of_items(features.rows(), duels.pairs().to_vec(), duels);
+    pub fn from_features(features: Matrix, duels: &Duels) -> Self {
+        let differences = Self::from_items(features.rows(), duels.pairs().to_vec(), duels);
         Self { features: Some(features), ..differences }
     }
 
@@ -81,25 +81,25 @@ impl PairedLogistic {
     }
 
     /// Returns the adjoint of [`log_odds`](Self::log_odds) applied to one number per pair.
-    fn apply_transpose(&self, by_pair: impl Iterator<Item = f64>) -> Vec<f64> {
+    fn apply_transpose(&self, pair_values: impl Iterator<Item = f64>) -> Vec<f64> {
         let mut sums = vec![0.0; self.items];
-        add_differences(&mut sums, &self.pairs, by_pair);
+        add_differences(&mut sums, &self.pairs, pair_values);
         self.features.as_ref().map_or_else(|| sums.clone(), |x| x.transpose_matvec(&sums))
     }
 
     /// Returns the Hessian of the negative log likelihood without the ridge: the Laplacian of the comparison
     /// graph G, or `XᵀGX` with features X.
-    fn hessian(&self, curve: &[f64]) -> Matrix {
-        let Some(x) = &self.features else { return laplacian(self.items, &self.pairs, curve) };
-        let mut times = Matrix::zeros(self.items, x.cols());
-        for (&(l, r), w) in self.pairs.iter().zip(curve) {
+    fn hessian(&self, curvature: &[f64]) -> Matrix {
+        let Some(x) = &self.features else { return laplacian(self.items, &self.pairs, curvature) };
+        let mut products = Matrix::zeros(self.items, x.cols());
+        for (&(l, r), w) in self.pairs.iter().zip(curvature) {
             for j in 0..x.cols() {
                 let v = w * (x[(l, j)] - x[(r, j)]);
-                times[(l, j)] += v;
-                times[(r, j)] -= v;
+                products[(l, j)] += v;
+                products[(r, j)] -= v;
             }
         }
-        x.transpose().matmul(&times)
+        x.transpose().matmul(&products)
     }
 
     /// Computes the mode by Newton's method. Steps are halved until they raise the penalised likelihood.
@@ -113,36 +113,37 @@ impl PairedLogistic {
             self.check_rank()?;
         }
         let n = self.pairs.len();
-        let largest = self.sums_of_size();
+        let scale = self.gradient_scale();
         let mut theta = vec![0.0; self.parameters()];
         let mut g = vec![0.0; n];
         let weight = |i: usize| self.weight[i];
-        let value = |theta: &[f64], g: &[f64]| {
+        let likelihood_and_objective = |theta: &[f64], g: &[f64]| {
             let likelihood = log_likelihood(&self.outcome, weight, g);
             (likelihood, likelihood - 0.5 * ridge * dot(theta, theta))
         };
-        let (mut log_likelihood, mut objective) = value(&theta, &g);
+        let (mut log_likelihood, mut objective) = likelihood_and_objective(&theta, &g);
         let mut change = f64::INFINITY;
         for steps in 0..MAX_NEWTON {
             check_cancelled(stop)?;
             let p: Vec<f64> = g.iter().map(|&g| logistic(g)).collect();
-            let curve: Vec<f64> = (0..n).map(|i| self.weight[i] * p[i] * (1.0 - p[i])).collect();
-            let mut slope = self.apply_transpose((0..n).map(|i| self.weight[i] * (self.outcome[i] - p[i])));
-            slope.iter_mut().zip(&theta).for_each(|(s, t)| *s -= ridge * t);
-            change = slope.iter().fold(0.0_f64, |a, s| a.max(s.abs()));
-            if change <= TOLERANCE * largest {
-                let mode = PairedLogisticMode { theta, ridge, curve, log_likelihood, steps };
+            let curvature: Vec<f64> = (0..n).map(|i| self.weight[i] * p[i] * (1.0 - p[i])).collect();
+            let mut gradient =
+                self.apply_transpose((0..n).map(|i| self.weight[i] * (self.outcome[i] - p[i])));
+            gradient.iter_mut().zip(&theta).for_each(|(s, t)| *s -= ridge * t);
+            change = gradient.iter().fold(0.0_f64, |a, s| a.max(s.abs()));
+            if change <= TOLERANCE * scale {
+                let mode = PairedLogisticMode { theta, ridge, curvature, log_likelihood, steps };
                 if unpenalised {
                     self.check_maximum(&mode)?;
                 }
                 return Ok(mode);
             }
-            let step = self.solve(&curve, ridge, &slope, stop)?;
+            let step = self.solve(&curvature, ridge, &gradient, stop)?;
             let step_g = self.log_odds(&step);
             let (_, next) = halved_step(objective, |t| {
                 let theta: Vec<f64> = theta.iter().zip(&step).map(|(a, s)| a + t * s).collect();
                 let g: Vec<f64> = g.iter().zip(&step_g).map(|(a, s)| a + t * s).collect();
-                let (likelihood, objective) = value(&theta, &g);
+                let (likelihood, objective) = likelihood_and_objective(&theta, &g);
                 (objective, (theta, g, likelihood, objective))
             });
             (theta, g, log_likelihood, objective) = next;
@@ -156,16 +157,16 @@ impl PairedLogistic {
     }
 
     /// Returns the largest sum of weights that contributes to a component of the gradient, and at least 1.
-    fn sums_of_size(&self) -> f64 {
+    fn gradient_scale(&self) -> f64 {
         let Some(x) = &self.features else {
             let mut sums = vec![0.0; self.items];
             add_to_both(&mut sums, &self.pairs, &self.weight);
             return sums.iter().fold(1.0_f64, |a, &s| a.max(s));
         };
-        let size = |(&(l, r), w): (&Pair, &f64)| {
+        let largest_contribution = |(&(l, r), w): (&Pair, &f64)| {
             w * x.row(l).iter().zip(x.row(r)).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs()))
         };
-        self.pairs.iter().zip(&self.weight).map(size).sum::<f64>().max(1.0)
+        self.pairs.iter().zip(&self.weight).map(largest_contribution).sum::<f64>().max(1.0)
     }
 
     /// Returns the [`hessian`](Self::hessian) for even odds in all duels.
@@ -176,8 +177,8 @@ impl PairedLogistic {
     /// Checks, for features without a ridge, that no weighted sum of features is equal for all compared
     /// items.
     fn check_rank(&self) -> Result<()> {
-        let (sizes, _) = symmetric_eigen(&self.hessian_at_even_odds())?;
-        if sizes.first() <= sizes.last().map(|largest| largest * COLLINEARITY_TOLERANCE).as_ref() {
+        let (values, _) = symmetric_eigen(&self.hessian_at_even_odds())?;
+        if values.first() <= values.last().map(|largest| largest * COLLINEARITY_TOLERANCE).as_ref() {
             let problem = "among the compared items some columns are constant or weighted sums of others";
             return Err(no_maximum("linear Bradley-Terry model", problem));
         }
@@ -187,12 +188,12 @@ impl PairedLogistic {
     /// Checks, for features without a ridge, that the likelihood does not increase without bound along a
     /// direction in which its curvature vanishes.
     fn check_maximum(&self, mode: &PairedLogisticMode) -> Result<()> {
-        let start = Cholesky::new(self.hessian_at_even_odds(), "matrix of differences")?;
-        let mut half_scaled = self.hessian(&mode.curve);
-        start.solve_lower_in_place(&mut half_scaled);
+        let factor = Cholesky::new(self.hessian_at_even_odds(), "matrix of differences")?;
+        let mut half_scaled = self.hessian(&mode.curvature);
+        factor.solve_lower_in_place(&mut half_scaled);
         let mut scaled = half_scaled.transpose();
-        start.solve_lower_in_place(&mut scaled);
-        if symmetric_eigen(&scaled)?.0.first().is_some_and(|size| *size < SEPARATION_TOLERANCE) {
+        factor.solve_lower_in_place(&mut scaled);
+        if symmetric_eigen(&scaled)?.0.first().is_some_and(|smallest| *smallest < SEPARATION_TOLERANCE) {
             let problem = "a weighted sum of the columns predicts all winners without exception";
             return Err(no_maximum("linear Bradley-Terry model", problem));
         }
@@ -201,36 +202,36 @@ impl PairedLogistic {
 
     /// Solves the system of the Hessian with the ridge; for items without a ridge, returns the solution that
     /// sums to 0.
-    fn solve(&self, curve: &[f64], ridge: f64, b: &[f64], stop: &AtomicBool) -> Result<Vec<f64>> {
+    fn solve(&self, curvature: &[f64], ridge: f64, b: &[f64], stop: &AtomicBool) -> Result<Vec<f64>> {
         if self.features.is_some() {
-            return Ok(self.penalised_factor(curve, ridge)?.solve_vector(b));
+            return Ok(self.penalised_factor(curvature, ridge)?.solve_vector(b));
         }
-        let times = |v: &[f64]| {
+        let multiply_hessian = |v: &[f64]| {
             let mut out: Vec<f64> = v.iter().map(|v| ridge * v).collect();
-            let weighted = self.pairs.iter().zip(curve).map(|(&(l, r), w)| w * (v[l] - v[r]));
+            let weighted = self.pairs.iter().zip(curvature).map(|(&(l, r), w)| w * (v[l] - v[r]));
             add_differences(&mut out, &self.pairs, weighted);
             out
         };
         let mut diagonal = vec![ridge; self.items];
-        add_to_both(&mut diagonal, &self.pairs, curve);
+        add_to_both(&mut diagonal, &self.pairs, curvature);
         if ridge > 0.0 {
-            return solve_by_diagonal(times, &diagonal, b.to_vec(), stop);
+            return solve_by_diagonal(multiply_hessian, &diagonal, b.to_vec(), stop);
         }
         // Without rounding errors b sums to 0, which the singular system requires.
         let centred = |v: &[f64]| -> Vec<f64> {
             let mean = mean(v);
             v.iter().map(|v| v - mean).collect()
         };
-        Ok(centred(&solve_by_diagonal(times, &diagonal, centred(b), stop)?))
+        Ok(centred(&solve_by_diagonal(multiply_hessian, &diagonal, centred(b), stop)?))
     }
 
     /// Returns the factor of the Hessian with the ridge. For items without a ridge a constant is added to all
     /// entries, which does not affect vectors that sum to 0.
-    fn penalised_factor(&self, curve: &[f64], ridge: f64) -> Result<Cholesky> {
-        let mut hessian = self.hessian(curve);
+    fn penalised_factor(&self, curvature: &[f64], ridge: f64) -> Result<Cholesky> {
+        let mut hessian = self.hessian(curvature);
         hessian.add_diagonal(|_| ridge);
         if ridge == 0.0 && self.features.is_none() {
-            let mean = curve.iter().sum::<f64>() / (self.items * self.items) as f64;
+            let mean = curvature.iter().sum::<f64>() / (self.items * self.items) as f64;
             hessian.map_in_place(|h| h + mean);
         }
         Cholesky::new(hessian, "Hessian of a Bradley-Terry model")
@@ -241,9 +242,9 @@ impl PairedLogistic {
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
     pub fn covariance(&self, mode: &PairedLogisticMode) -> Result<Matrix> {
-        let mut covariance = self.penalised_factor(&mode.curve, mode.ridge)?.inverse();
+        let mut covariance = self.penalised_factor(&mode.curvature, mode.ridge)?.inverse();
         if mode.ridge == 0.0 && self.features.is_none() {
-            // The contribution of the added constant, 1/(n² mean).
+            // The added constant contributes 1/(n² mean), where mean is that of `penalised_factor`.
             let mean_part = mean(covariance.data());
             covariance.map_in_place(|v| v - mean_part);
         }
@@ -260,7 +261,7 @@ impl PairedLogistic {
         pairs: &[Pair],
         stop: &AtomicBool,
     ) -> Result<Vec<f64>> {
-        if self.parameters() <= DENSE {
+        if self.parameters() <= MAX_DENSE_PARAMETERS {
             let covariance = self.covariance(mode)?;
             return Ok(self.variances(&covariance, pairs).map(|v| v.max(0.0).sqrt()).collect());
         }
@@ -269,18 +270,18 @@ impl PairedLogistic {
             if l != r {
                 (b[l], b[r]) = (1.0, -1.0);
             }
-            let x = self.solve(&mode.curve, mode.ridge, &b, stop)?;
+            let x = self.solve(&mode.curvature, mode.ridge, &b, stop)?;
             Ok((x[l] - x[r]).max(0.0).sqrt())
         };
         pairs.iter().map(sd_by_solve).collect()
     }
 
     fn variances(&self, covariance: &Matrix, pairs: &[Pair]) -> impl Iterator<Item = f64> {
-        let times = self.features.as_ref().map(|x| x.matmul(covariance));
-        pairs.iter().map(move |&(l, r)| match (&times, &self.features) {
-            (Some(times), Some(x)) => {
-                let ahead = |m: &Matrix, j: usize| m[(l, j)] - m[(r, j)];
-                (0..x.cols()).map(|j| ahead(times, j) * ahead(x, j)).sum()
+        let products = self.features.as_ref().map(|x| x.matmul(covariance));
+        pairs.iter().map(move |&(l, r)| match (&products, &self.features) {
+            (Some(products), Some(x)) => {
+                let difference = |m: &Matrix, j: usize| m[(l, j)] - m[(r, j)];
+                (0..x.cols()).map(|j| difference(products, j) * difference(x, j)).sum()
             }
             _ => covariance[(l, l)] + covariance[(r, r)] - 2.0 * covariance[(l, r)],
         })
@@ -294,19 +295,20 @@ impl PairedLogistic {
     pub fn evidence(&self, ridge: f64, stop: &AtomicBool) -> Result<(f64, f64)> {
         let mode = self.mode(ridge, stop)?;
         let p = self.parameters();
-        let factor = self.penalised_factor(&mode.curve, ridge)?;
+        let factor = self.penalised_factor(&mode.curvature, ridge)?;
         let square = dot(&mode.theta, &mode.theta);
         let value =
             mode.log_likelihood - 0.5 * ridge * square + 0.5 * p as f64 * ridge.ln() - 0.5 * factor.log_det();
-        let moved = self.log_odds(&factor.solve_vector(&mode.theta));
+        let direction = self.log_odds(&factor.solve_vector(&mode.theta));
         let inverse = factor.inverse();
         let g = self.log_odds(&mode.theta);
         // The Hessian depends on the mode, which changes by dθ/d log λ = -λ H⁻¹θ.
-        let curved: f64 = (self.variances(&inverse, &self.pairs).zip(&mode.curve).zip(&g).zip(&moved))
-            .map(|(((c, w), g), moved)| c * w * (1.0 - 2.0 * logistic(*g)) * moved)
-            .sum();
-        let slope = 0.5 * (p as f64 - ridge * (square + inverse.trace()) + ridge * curved);
-        Ok((value, slope))
+        let mode_term: f64 =
+            (self.variances(&inverse, &self.pairs).zip(&mode.curvature).zip(&g).zip(&direction))
+                .map(|(((c, w), g), direction)| c * w * (1.0 - 2.0 * logistic(*g)) * direction)
+                .sum();
+        let derivative = 0.5 * (p as f64 - ridge * (square + inverse.trace()) + ridge * mode_term);
+        Ok((value, derivative))
     }
 }
 
@@ -319,30 +321,30 @@ pub(super) fn no_maximum(quantities: &str, problem: &str) -> Error {
 /// Solves a positive definite system, or a consistent semidefinite one, by conjugate gradients with the
 /// diagonal as preconditioner.
 fn solve_by_diagonal(
-    times: impl Fn(&[f64]) -> Vec<f64>,
+    multiply_hessian: impl Fn(&[f64]) -> Vec<f64>,
     diagonal: &[f64],
     b: Vec<f64>,
     stop: &AtomicBool,
 ) -> Result<Vec<f64>> {
-    let rule = StoppingRule {
+    let stopping_rule = StoppingRule {
         norm: ResidualNorm::Preconditioned,
         tolerance: CG_TOLERANCE,
         max_products: 10 * b.len() + 100,
     };
-    let scaled = |r: &Vec<f64>| {
+    let precondition = |r: &Vec<f64>| {
         r.iter().zip(diagonal).map(|(r, d)| if *d > 0.0 { r / d } else { 0.0 }).collect::<Vec<f64>>()
     };
     let product = |v: &Vec<f64>| {
         check_cancelled(stop)?;
-        Ok(times(v))
+        Ok(multiply_hessian(v))
     };
-    let solution = conjugate_gradients(product, scaled, &b, vec![0.0; b.len()], rule)?;
+    let solution = conjugate_gradients(product, precondition, &b, vec![0.0; b.len()], stopping_rule)?;
     match solution.outcome {
         // If a semidefinite matrix is not positive along a direction, the residual is a rounding error.
         CgOutcome::Converged | CgOutcome::NotPositiveDefinite => Ok(solution.x),
         CgOutcome::TooManyProducts { residual } => Err(Error::NotConverged {
             method: "the method of conjugate gradients for a Bradley-Terry model",
-            iterations: rule.max_products,
+            iterations: stopping_rule.max_products,
             change: residual,
             remedy: "raise the ridge",
         }),

@@ -35,7 +35,7 @@ pub struct PairwiseLogOdds<'m> {
     /// The items of the model's support points, left and right.
     points: Vec<(usize, usize)>,
     /// The operator from support points to observations, and the factor of the observations' covariance.
-    known: Option<(&'m Sparse, &'m Cholesky)>,
+    observations: Option<(&'m Sparse, &'m Cholesky)>,
 }
 
 impl PreferenceFit {
@@ -67,25 +67,25 @@ impl<'m> PairwiseLogOdds<'m> {
         }
         let same_pairs: Vec<(usize, usize)> = (0..items.rows()).map(|i| (i, i)).collect();
         let wide = wide_rows(items, &same_pairs)?.align_to(model.columns())?;
-        let side_of = |wide: &Table, from| wide.select_columns(&(from..from + width).collect::<Vec<_>>());
+        let side_of = |wide: &Table, first| wide.select_columns(&(first..first + width).collect::<Vec<_>>());
         let requested = side_of(&wide, 0);
-        let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut item_indices: HashMap<Vec<u64>, usize> = HashMap::new();
         for i in 0..requested.rows() {
-            places.entry(key(&requested.row(i))).or_insert(i);
+            item_indices.entry(key(&requested.row(i))).or_insert(i);
         }
-        let (mut further_rows, mut sides) = (Vec::new(), Vec::new());
-        for from in [0, width] {
-            let side = side_of(&model.support_points, from);
-            let mut place = |i: usize| {
-                *places.entry(key(&side.row(i))).or_insert_with(|| {
-                    further_rows.push(side.row(i));
-                    requested.rows() + further_rows.len() - 1
+        let (mut other_rows, mut sides) = (Vec::new(), Vec::new());
+        for first in [0, width] {
+            let side = side_of(&model.support_points, first);
+            let mut index_of = |i: usize| {
+                *item_indices.entry(key(&side.row(i))).or_insert_with(|| {
+                    other_rows.push(side.row(i));
+                    requested.rows() + other_rows.len() - 1
                 })
             };
-            sides.push((0..side.rows()).map(&mut place).collect::<Vec<usize>>());
+            sides.push((0..side.rows()).map(&mut index_of).collect::<Vec<usize>>());
         }
-        let below = Table::from_named_rows(requested.columns().to_vec(), &further_rows)?;
-        let known = match covariance.reduction.first() {
+        let other_items = Table::from_named_rows(requested.columns().to_vec(), &other_rows)?;
+        let observations = match covariance.reduction.first() {
             Some(VarianceReduction::CholeskyInverse { operator: Some(operator), factor })
                 if covariance.skew_swap.is_some() =>
             {
@@ -94,10 +94,10 @@ impl<'m> PairwiseLogOdds<'m> {
             _ => None,
         };
         let points = sides[0].iter().copied().zip(sides[1].iter().copied()).collect();
-        let items_and_points = requested.stack(&below)?;
+        let items_and_points = requested.stack(&other_items)?;
         let k = prior.items.gram(&items_and_points);
         let extra_utility = prior.extra_utility_kernel.as_ref().map(|kernel| kernel.gram(&items_and_points));
-        Ok(Self { model, prior, n_requested: requested.rows(), k, extra_utility, points, known })
+        Ok(Self { model, prior, n_requested: requested.rows(), k, extra_utility, points, observations })
     }
 
     /// Returns the number of requested items.
@@ -114,26 +114,26 @@ impl<'m> PairwiseLogOdds<'m> {
     /// their sign with the sides.
     fn expansion_matrix(&self, coef: &[f64]) -> Matrix {
         let (n, m) = (self.n_requested, self.k.rows());
-        let (mut between, mut item_sums) = (Matrix::zeros(m, m), vec![0.0; m]);
+        let (mut pair_coef, mut item_coef) = (Matrix::zeros(m, m), vec![0.0; m]);
         for (&(l, r), &c) in self.points.iter().zip(coef) {
             // Half of the coefficient is added here and half for the swapped sides, so that the result is
             // skew despite rounding.
-            between[(l, r)] += 0.5 * c;
-            between[(r, l)] -= 0.5 * c;
-            item_sums[l] += 0.5 * c;
-            item_sums[r] -= 0.5 * c;
+            pair_coef[(l, r)] += 0.5 * c;
+            pair_coef[(r, l)] -= 0.5 * c;
+            item_coef[l] += 0.5 * c;
+            item_coef[r] -= 0.5 * c;
         }
         let rows = self.k.first_rows(n);
         let mut utility: Vec<f64> =
-            rows.matvec(&item_sums).iter().map(|f| self.prior.utility_variance * f).collect();
-        if let Some(further) = &self.extra_utility {
-            add_to(&mut utility, &further.first_rows(n).matvec(&item_sums));
+            rows.matvec(&item_coef).iter().map(|f| self.prior.utility_variance * f).collect();
+        if let Some(extra_utility) = &self.extra_utility {
+            add_to(&mut utility, &extra_utility.first_rows(n).matvec(&item_coef));
         }
         let cyclic = match self.prior.generalised_variance {
             0.0 => Matrix::zeros(n, n),
-            _ => rows.matmul(&between).matmul(&rows.transpose()),
+            _ => rows.matmul(&pair_coef).matmul(&rows.transpose()),
         };
-        antisymmetrise(&utility, self.prior.generalised_variance, &cyclic)
+        combine_parts(&utility, self.prior.generalised_variance, &cyclic)
     }
 
     /// Prepares draws from the posterior.
@@ -142,34 +142,34 @@ impl<'m> PairwiseLogOdds<'m> {
     /// [`Error::Parameter`] for a model without the posterior of Laplace's approximation;
     /// [`Error::Overflow`].
     pub fn draws(&self) -> Result<PosteriorDraws<'_>> {
-        let known = self.known.ok_or_else(|| {
+        let observations = self.observations.ok_or_else(|| {
             let allowed = "draws need a model of duels that was fitted by Laplace's approximation";
             Error::parameter("posterior", "another", allowed)
         })?;
         let root = |k: &Matrix| psd_root(k, f64::EPSILON);
         let extra_root = self.extra_utility.as_ref().map(root).transpose()?;
-        Ok(PosteriorDraws { flow: self, known, root: root(&self.k)?, extra_root })
+        Ok(PosteriorDraws { flow: self, observations, root: root(&self.k)?, extra_root })
     }
 }
 
 /// Returns a matrix R with `K = R Rᵀ`, for a K that is positive semi-definite up to rounding. Eigenvalues of
-/// at most `relative` times the largest one are left out.
+/// at most `tolerance` times the largest one are left out.
 ///
 /// # Errors
 /// As [`symmetric_eigen`].
-pub(super) fn psd_root(k: &Matrix, relative: f64) -> Result<Matrix> {
+pub(super) fn psd_root(k: &Matrix, tolerance: f64) -> Result<Matrix> {
     let (values, vectors) = symmetric_eigen(k)?;
-    let floor = values.last().copied().unwrap_or(0.0) * relative;
-    let kept: Vec<usize> = (0..values.len()).filter(|&c| values[c] > floor).collect();
-    let mut root = Matrix::zeros(k.rows(), kept.len());
+    let threshold = values.last().copied().unwrap_or(0.0) * tolerance;
+    let positive: Vec<usize> = (0..values.len()).filter(|&c| values[c] > threshold).collect();
+    let mut root = Matrix::zeros(k.rows(), positive.len());
     for i in 0..k.rows() {
-        root.row_mut(i).iter_mut().zip(&kept).for_each(|(o, &c)| *o = vectors[(i, c)] * values[c].sqrt());
+        root.row_mut(i).iter_mut().zip(&positive).for_each(|(v, &c)| *v = vectors[(i, c)] * values[c].sqrt());
     }
     Ok(root)
 }
 
 /// Returns the matrix with entries `f_i - f_j + c (M - Mᵀ)_ij / 2`.
-fn antisymmetrise(utility: &[f64], generalised: f64, cyclic: &Matrix) -> Matrix {
+fn combine_parts(utility: &[f64], generalised: f64, cyclic: &Matrix) -> Matrix {
     let n = utility.len();
     let mut out = Matrix::zeros(n, n);
     for i in 0..n {
@@ -184,7 +184,7 @@ fn antisymmetrise(utility: &[f64], generalised: f64, cyclic: &Matrix) -> Matrix 
 /// Draws of the log odds of all pairs from the posterior.
 pub struct PosteriorDraws<'f> {
     flow: &'f PairwiseLogOdds<'f>,
-    known: (&'f Sparse, &'f Cholesky),
+    observations: (&'f Sparse, &'f Cholesky),
     /// The root R of the kernel matrix, `K = R Rᵀ`.
     root: Matrix,
     /// The root of the kernel matrix of further utilities.
@@ -195,7 +195,7 @@ impl PosteriorDraws<'_> {
     /// Returns a draw of the log odds of all pairs, N × N, with a seed. Cost O((N + M)³ + n²) for n compared
     /// pairs.
     pub fn draw(&self, seed: u64) -> Matrix {
-        let Self { flow, known: (operator, factor), root, extra_root: alone } = self;
+        let Self { flow, observations: (operator, factor), root, extra_root } = self;
         let mut random = Random::seed_from_u64(seed);
         let (m, r) = (root.rows(), root.cols());
         let z: Vec<f64> = (0..r).map(|_| random.sample(StandardNormal)).collect();
@@ -208,7 +208,7 @@ impl PosteriorDraws<'_> {
         }
         let mut utility: Vec<f64> =
             root.matvec(&z).iter().map(|f| flow.prior.utility_variance.sqrt() * f).collect();
-        if let Some(extra_root) = alone {
+        if let Some(extra_root) = extra_root {
             let z: Vec<f64> = (0..extra_root.cols()).map(|_| random.sample(StandardNormal)).collect();
             add_to(&mut utility, &extra_root.matvec(&z));
         }
@@ -216,21 +216,21 @@ impl PosteriorDraws<'_> {
             0.0 => Matrix::zeros(m, m),
             _ => root.matmul(&s).matmul(&root.transpose()),
         };
-        let mut prior = antisymmetrise(&utility, flow.prior.generalised_variance.sqrt(), &cyclic);
+        let mut prior = combine_parts(&utility, flow.prior.generalised_variance.sqrt(), &cyclic);
         // Observations have unit noise, and each is half of the operator's sum over both orders of its pair.
         let prior_at_points =
             Matrix::column_vector(flow.points.iter().map(|&(a, b)| prior[(a, b)]).collect());
-        let mut seen: Vec<f64> = operator.transpose_times(&prior_at_points).data().to_vec();
-        for value in &mut seen {
+        let mut simulated: Vec<f64> = operator.transpose_times(&prior_at_points).data().to_vec();
+        for value in &mut simulated {
             let noise: f64 = random.sample(StandardNormal);
             *value = 0.5 * *value + noise;
         }
-        let solved = Matrix::column_vector(factor.solve_vector(&seen));
+        let weights = Matrix::column_vector(factor.solve_vector(&simulated));
         let coef: Vec<f64> =
-            operator.matmul(&solved).data().iter().zip(flow.model.coef.data()).map(|(s, c)| c - s).collect();
-        let moved = flow.expansion_matrix(&coef);
+            operator.matmul(&weights).data().iter().zip(flow.model.coef.data()).map(|(s, c)| c - s).collect();
+        let update = flow.expansion_matrix(&coef);
         prior = prior.truncate_square(flow.n_requested);
-        prior.add_times(1.0, &moved);
+        prior.add_times(1.0, &update);
         prior
     }
 }

@@ -2,7 +2,7 @@
 //! Their exact values need all pairs of landmarks for each background pair of items. A mixture of items, in
 //! contrast, needs the products of all pairs of landmarks only once.
 //!
-//! Each order is passed forwards and backwards, from a pair of items and, if the two differ, from its mirror
+//! Each order is used forwards and in reverse, for a pair of items and, if the two differ, for its mirror
 //! image. So the empty coalition has the value 0 in each order, and the values sum to the log odds without
 //! sampling error. A duel and its mirror image use the same orders. Sources: Castro, Gómez and Tejada 2009
 //! (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
@@ -21,8 +21,8 @@ use crate::kernel_model::parts::{BatchPredictor, PartDecomposition};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
 use crate::table::{Players, Table};
 
-/// The smallest number of orders; standard errors from fewer orders are unreliable.
-pub(super) const FEWEST: usize = 16;
+/// The smallest number of orders.
+pub(super) const MIN_ORDERS: usize = 16;
 
 /// The number of mixtures that are predicted at once.
 const BATCH: usize = 4096;
@@ -30,11 +30,11 @@ const BATCH: usize = 4096;
 /// The items from which the values of absent columns are drawn.
 pub(super) enum ReplacementPool {
     /// Two items, drawn independently, in both orders.
-    Apart(ReferenceRows),
+    Independent(ReferenceRows),
     /// One item, for both sides.
-    Same(ReferenceRows),
+    Paired(ReferenceRows),
     /// The two items of a duel, a row of all columns, in both orders.
-    Met(ReferenceRows),
+    Matches(ReferenceRows),
 }
 
 /// The source of the values of absent columns.
@@ -49,12 +49,12 @@ impl ReplacementSource<'_> {
     /// Returns the number of orders to draw if `orders` are requested, and the number of strata: the
     /// background rows among which orders are divided equally, or 1 for independent draws.
     fn stratum_sizes(&self, orders: usize) -> (usize, usize) {
-        let (ReplacementPool::Apart(reference)
-        | ReplacementPool::Same(reference)
-        | ReplacementPool::Met(reference)) = &self.pool;
+        let (ReplacementPool::Independent(reference)
+        | ReplacementPool::Paired(reference)
+        | ReplacementPool::Matches(reference)) = &self.pool;
         let rows = reference.rows.len();
         // With about one order per row, the variance between the orders of a row could not be estimated.
-        if 2 * orders <= rows || !equal(reference) {
+        if 2 * orders <= rows || !has_equal_weights(reference) {
             (orders, 1)
         } else {
             (orders.div_ceil(rows).max(2) * rows, rows)
@@ -66,60 +66,60 @@ impl ReplacementSource<'_> {
     fn draw_replacements(&self, random: &mut Random, count: usize, x: &[f64]) -> Vec<Vec<Vec<f64>>> {
         let mut rows = vec![x.to_vec(); count];
         let sides = self.sides;
-        let set =
-            |rows: &mut Vec<Vec<f64>>, reference: &ReferenceRows, drawn: Vec<usize>, columns: &[usize]| {
-                for (row, row_index) in rows.iter_mut().zip(drawn) {
+        let set_columns =
+            |rows: &mut Vec<Vec<f64>>, reference: &ReferenceRows, indices: Vec<usize>, columns: &[usize]| {
+                for (row, row_index) in rows.iter_mut().zip(indices) {
                     columns.iter().zip(&reference.rows[row_index]).for_each(|(&j, v)| row[j] = *v);
                 }
             };
         match &self.pool {
-            ReplacementPool::Apart(reference) => {
-                set(&mut rows, reference, shuffled_deck(random, count, reference), &sides.left);
-                let mut other = shuffled_deck(random, count, reference);
-                other.shuffle(random);
-                set(&mut rows, reference, other, &sides.right);
+            ReplacementPool::Independent(reference) => {
+                set_columns(&mut rows, reference, draw_evenly(random, count, reference), &sides.left);
+                let mut right_indices = draw_evenly(random, count, reference);
+                right_indices.shuffle(random);
+                set_columns(&mut rows, reference, right_indices, &sides.right);
             }
-            ReplacementPool::Same(reference) => {
-                let indices = shuffled_deck(random, count, reference);
-                set(&mut rows, reference, indices.clone(), &sides.left);
-                set(&mut rows, reference, indices, &sides.right);
+            ReplacementPool::Paired(reference) => {
+                let indices = draw_evenly(random, count, reference);
+                set_columns(&mut rows, reference, indices.clone(), &sides.left);
+                set_columns(&mut rows, reference, indices, &sides.right);
             }
-            ReplacementPool::Met(reference) => {
-                let items: Vec<usize> = (0..x.len()).filter(|j| !sides.contexts.contains(j)).collect();
-                for (row, row_index) in rows.iter_mut().zip(shuffled_deck(random, count, reference)) {
-                    items.iter().for_each(|&j| row[j] = reference.rows[row_index][j]);
+            ReplacementPool::Matches(reference) => {
+                let item_columns: Vec<usize> = (0..x.len()).filter(|j| !sides.contexts.contains(j)).collect();
+                for (row, row_index) in rows.iter_mut().zip(draw_evenly(random, count, reference)) {
+                    item_columns.iter().for_each(|&j| row[j] = reference.rows[row_index][j]);
                 }
             }
         }
         if let Some(reference) = &self.contexts {
             // These draws are independent: if all contexts were drawn equally often, standard errors would
-            // include a variance that is not an error.
-            set(&mut rows, reference, drawn(random, count, reference), &sides.contexts);
+            // be too large, because they include the variance between contexts.
+            set_columns(&mut rows, reference, draw_by_weights(random, count, reference), &sides.contexts);
         }
-        let mirrored = !matches!(self.pool, ReplacementPool::Same(_));
+        let mirrored = !matches!(self.pool, ReplacementPool::Paired(_));
         let with_mirror = |row: Vec<f64>| if mirrored { vec![sides.swapped(&row), row] } else { vec![row] };
         rows.into_iter().map(with_mirror).collect()
     }
 }
 
-fn equal(reference: &ReferenceRows) -> bool {
+fn has_equal_weights(reference: &ReferenceRows) -> bool {
     reference.weights.iter().all(|w| *w == reference.weights[0])
 }
 
 /// Draws the indices of `count` rows by their weights; with equal weights, each row is drawn once before any
 /// is repeated.
-fn shuffled_deck(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
+fn draw_evenly(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
     let size = reference.rows.len();
-    if equal(reference) {
+    if has_equal_weights(reference) {
         let mut indices: Vec<usize> = (0..size).collect();
         indices.shuffle(random);
         return indices.into_iter().cycle().take(count).collect();
     }
-    drawn(random, count, reference)
+    draw_by_weights(random, count, reference)
 }
 
 /// Draws the indices of `count` rows independently by their weights.
-fn drawn(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
+fn draw_by_weights(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
     let draw_one = |_| {
         let mut remaining = random.random::<f64>();
         let passed = |w: &&f64| {
@@ -141,7 +141,7 @@ pub(super) struct PermutationEstimate {
     pub(super) evaluations: usize,
 }
 
-/// Estimates Shapley values at `rows` for the players in `playing`; other players are always present.
+/// Estimates Shapley values at `rows` for the players in `removable`; other players are always present.
 /// Evaluations per row: 2, or 4 with mirror images, for each order and player.
 ///
 /// # Errors
@@ -149,14 +149,14 @@ pub(super) struct PermutationEstimate {
 pub(super) fn estimate(
     parts: &PartDecomposition,
     groups: &Players,
-    playing: &[usize],
+    removable: &[usize],
     rows: &Table,
     replacements: &ReplacementSource<'_>,
     (orders, seed): (usize, u64),
     control: RunControl<'_>,
 ) -> Result<PermutationEstimate> {
-    if orders < FEWEST {
-        let allowed = format!("take at least {FEWEST}: standard errors from fewer orders are unreliable");
+    if orders < MIN_ORDERS {
+        let allowed = format!("take at least {MIN_ORDERS}: standard errors from fewer orders are unreliable");
         return Err(Error::parameter("permutations", orders, allowed));
     }
     let predictor = BatchPredictor::new(parts);
@@ -164,7 +164,7 @@ pub(super) fn estimate(
     let estimate_row = |i: usize| {
         let x = rows.row(i);
         let seed = hash([seed].into_iter().chain(x.iter().map(|v| (v + 0.0).to_bits())));
-        let estimate = Row { predictor: &predictor, groups, playing, x: &x }.estimate(
+        let estimate = Row { predictor: &predictor, groups, removable, x: &x }.estimate(
             replacements,
             orders,
             seed,
@@ -190,7 +190,7 @@ pub(super) fn estimate(
 struct Row<'a> {
     predictor: &'a BatchPredictor<'a>,
     groups: &'a Players,
-    playing: &'a [usize],
+    removable: &'a [usize],
     x: &'a [f64],
 }
 
@@ -203,46 +203,46 @@ impl Row<'_> {
         control: RunControl<'_>,
     ) -> Result<PermutationEstimate> {
         let prediction = self.predictor.predict(&[self.x.to_vec()]).data().to_vec();
-        let (m, p, n_players) = (prediction.len(), self.playing.len(), self.groups.players().len());
+        let (m, p, n_players) = (prediction.len(), self.removable.len(), self.groups.players().len());
         let mut random = Random::seed_from_u64(seed);
         let (orders, strata) = replacements.stratum_sizes(orders);
-        let drawn = replacements.draw_replacements(&mut random, orders, self.x);
-        let between = p.saturating_sub(1);
+        let replacement_rows = replacements.draw_replacements(&mut random, orders, self.x);
+        let mixtures_per_order = p.saturating_sub(1);
         let mut sums = StratifiedSums {
             orders,
             strata,
             cells: vec![ContributionSums::EMPTY; strata * m * p],
-            answered: prediction.iter().map(|v| ValueRange::over([0.0, *v])).collect(),
+            output_ranges: prediction.iter().map(|v| ValueRange::over([0.0, *v])).collect(),
         };
         let mut evaluations = 1;
-        let width = drawn.first().map_or(1, Vec::len);
-        let at_once = (BATCH / (2 * width * between).max(1)).max(1);
-        for (chunk, chunk_drawn) in drawn.chunks(at_once).enumerate() {
+        let width = replacement_rows.first().map_or(1, Vec::len);
+        let orders_per_batch = (BATCH / (2 * width * mixtures_per_order).max(1)).max(1);
+        for (batch, batch_rows) in replacement_rows.chunks(orders_per_batch).enumerate() {
             control.check_cancelled()?;
             let pairs: Vec<[Vec<usize>; 2]> =
-                chunk_drawn.iter().map(|_| antithetic_orders(&mut random, p)).collect();
+                batch_rows.iter().map(|_| antithetic_orders(&mut random, p)).collect();
             let mixtures: Vec<Vec<f64>> =
-                chunk_drawn.iter().zip(&pairs).flat_map(|(from, pair)| self.mixtures(from, pair)).collect();
+                batch_rows.iter().zip(&pairs).flat_map(|(rows, pair)| self.mixtures(rows, pair)).collect();
             evaluations += mixtures.len();
-            let answers = self.predictor.predict(&mixtures);
+            let outputs = self.predictor.predict(&mixtures);
             for (u, pair) in pairs.iter().enumerate() {
                 let passes = 2 * width;
                 let contributions =
-                    mean_contributions(pair, passes, &mut sums.answered, |pass, o, k| match k {
+                    mean_contributions(pair, passes, &mut sums.output_ranges, |pass, o, k| match k {
                         // The value of the empty coalition is 0 for a pair and its mirror image together, and
                         // for two equal items.
                         0 => 0.0,
                         k if k == p => prediction[o],
-                        k => answers[((u * passes + pass) * between + k - 1, o)],
+                        k => outputs[((u * passes + pass) * mixtures_per_order + k - 1, o)],
                     });
-                let stratum = (chunk * at_once + u) % strata * m * p;
+                let stratum = (batch * orders_per_batch + u) % strata * m * p;
                 let cells = &mut sums.cells[stratum..][..m * p];
                 cells.iter_mut().zip(contributions).for_each(|(cell, v)| cell.add(v));
             }
         }
         let (mut values, mut std_error) = (vec![0.0; m * n_players], vec![0.0; m * n_players]);
         for o in 0..m {
-            for (&player, (value, error)) in self.playing.iter().zip(sums.output_values(o, p)) {
+            for (&player, (value, error)) in self.removable.iter().zip(sums.output_values(o, p)) {
                 values[o * n_players + player] = value;
                 std_error[o * n_players + player] = error;
             }
@@ -251,10 +251,10 @@ impl Row<'_> {
     }
 
     /// Returns the mixtures along an order and its reverse, from each row to `x`.
-    fn mixtures(&self, from: &[Vec<f64>], orders: &[Vec<usize>; 2]) -> Vec<Vec<f64>> {
-        let mut out = Vec::with_capacity(2 * from.len() * self.playing.len());
-        let columns = |k: usize| &self.groups.players()[self.playing[k]].columns[..];
-        for row in from {
+    fn mixtures(&self, rows: &[Vec<f64>], orders: &[Vec<usize>; 2]) -> Vec<Vec<f64>> {
+        let mut out = Vec::with_capacity(2 * rows.len() * self.removable.len());
+        let columns = |k: usize| &self.groups.players()[self.removable[k]].columns[..];
+        for row in rows {
             for order in orders {
                 for_each_mixture(order, columns, self.x, row, |mixture| out.push(mixture.to_vec()));
             }
@@ -270,20 +270,20 @@ struct StratifiedSums {
     /// Strata × outputs × players.
     cells: Vec<ContributionSums>,
     /// For each output, the range of its values.
-    answered: Vec<ValueRange>,
+    output_ranges: Vec<ValueRange>,
 }
 
 impl StratifiedSums {
     /// Returns the values of output o and their standard errors, one per player.
     fn output_values(&self, o: usize, players: usize) -> Vec<(f64, f64)> {
         let (n, per_stratum) = (self.orders as f64, (self.orders / self.strata) as f64);
-        let outputs = self.answered.len();
+        let outputs = self.output_ranges.len();
         let cells_of = |k: usize| (0..self.strata).map(move |s| self.cells[(s * outputs + o) * players + k]);
-        let largest_of = |size: fn(ValueRange) -> f64| {
+        let max_over_cells = |size: fn(ValueRange) -> f64| {
             (0..players).flat_map(cells_of).map(|cell| size(cell.range)).fold(0.0, f64::max)
         };
-        let sizes = [largest_of(ValueRange::width), largest_of(ValueRange::largest)];
-        let step = self.answered[o].max_deviation(sizes) / n;
+        let sizes = [max_over_cells(ValueRange::width), max_over_cells(ValueRange::largest)];
+        let step = self.output_ranges[o].max_deviation(sizes) / n;
         let estimate = |k: usize| {
             let (mut total, mut variance) = (0.0, Variance::default());
             for ContributionSums { sum, square, .. } in cells_of(k) {

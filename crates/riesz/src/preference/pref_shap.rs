@@ -32,16 +32,16 @@ use crate::random::sorted_sample;
 use crate::table::{Column, Players, Table};
 
 /// The largest number of players for tables of all coalitions.
-const PLAYERS: usize = 13;
+const MAX_PLAYERS: usize = 13;
 
 /// The largest number of entries in a table of all coalitions.
-const NUMBERS: usize = 1 << 25;
+const MAX_ENTRIES: usize = 1 << 25;
 
 /// The smallest number of background rows for which tables of all coalitions are faster.
 const SMALL_BACKGROUND: usize = 16;
 
 /// The largest number of pairs of items in one background.
-const PAIRS: usize = 10_000;
+const MAX_PAIRS: usize = 10_000;
 
 /// Returns the values of duels, which are rows of [`wide_rows`](super::wide_rows), under a model of duels.
 ///
@@ -78,9 +78,9 @@ pub fn explain(
         .collect();
     let ordered = Table::from_named_rows(data.columns().to_vec(), &ordered)?;
     let request = DuelRequest { model, covariance, sides: &sides, question, stop, progress };
-    let mut explanation = request.without_fixed(request.explain(&ordered)?);
-    // Without a game of items, only the contexts are players and predictions need not change their sign.
-    let skew = question.game.is_some();
+    let mut explanation = request.without_fixed_players(request.explain(&ordered)?);
+    // Without a game of items, only contexts are players, and the base value need not be 0.
+    let is_skew = question.game.is_some();
     let (m, sets) = (model.outputs(), explanation.values.len() / (data.rows() * model.outputs()).max(1));
     for (i, sign) in signs.into_iter().enumerate() {
         let range = i * m * sets..(i + 1) * m * sets;
@@ -95,7 +95,7 @@ pub fn explain(
         }
         explanation.predictions[i * m..(i + 1) * m].iter_mut().for_each(|v| *v *= sign);
         let base = &mut explanation.base_values[i * m..(i + 1) * m];
-        base.iter_mut().for_each(|v| *v = if skew { 0.0 } else { *v * sign });
+        base.iter_mut().for_each(|v| *v = if is_skew { 0.0 } else { *v * sign });
     }
     explanation.values.iter_mut().chain(&mut explanation.predictions).for_each(|v| *v += 0.0);
     explanation.data = data;
@@ -115,10 +115,10 @@ struct DuelRequest<'a> {
 
 impl DuelRequest<'_> {
     fn explain(&self, rows: &Table) -> Result<Explanation> {
-        let contexts = self.question.contexts.iter().map(|rows| self.context_part(rows));
+        let contexts = self.question.contexts.iter().map(|rows| self.context_background(rows));
         let contexts = contexts.collect::<Result<Vec<_>>>()?;
         let (left, right) = (&self.sides.left, &self.sides.right);
-        let apart = |items: &Background, conditional: Option<Conditioning>| -> Result<Game> {
+        let independent_game = |items: &Background, conditional: Option<Conditioning>| -> Result<Game> {
             let mut parts = vec![self.side(items, left)?, self.side(items, right)?];
             parts.extend(contexts.iter().cloned());
             Ok(Game::Independent { parts, conditional })
@@ -141,10 +141,10 @@ impl DuelRequest<'_> {
                 Err(Error::parameter("game", "functional", allowed))
             }
             DuelGame::Observational(items, conditioning) => {
-                self.explain_wide_rows(apart(items, Some(conditioning.clone()))?, rows)
+                self.explain_wide_rows(independent_game(items, Some(conditioning.clone()))?, rows)
             }
-            DuelGame::Independent(items) if self.playing()?.len() <= self.most_players() => {
-                self.explain_wide_rows(apart(items, None)?, rows)
+            DuelGame::Independent(items) if self.removable_players()?.len() <= self.max_players() => {
+                self.explain_wide_rows(independent_game(items, None)?, rows)
             }
             DuelGame::Independent(items) => self.explain_in_batches(items, rows, &contexts),
             DuelGame::Paired(items) => self.against_pairs(self.same_items(items)?, rows, contexts),
@@ -164,24 +164,24 @@ impl DuelRequest<'_> {
     }
 
     /// Returns the indices of the players that can be absent.
-    fn playing(&self) -> Result<Vec<usize>> {
+    fn removable_players(&self) -> Result<Vec<usize>> {
         let groups = self.groups()?;
         let can_be_absent = |&p: &usize| !self.is_fixed(&groups.players()[p].columns);
         Ok((0..groups.players().len()).filter(can_be_absent).collect())
     }
 
     /// Returns the largest number of players for which the independent game uses tables of all coalitions.
-    fn most_players(&self) -> usize {
-        if self.question.covariance { MOST_PLAYERS } else { PLAYERS }
+    fn max_players(&self) -> usize {
+        if self.question.covariance { MOST_PLAYERS } else { MAX_PLAYERS }
     }
 
     /// Whether all of these columns are always present.
     fn is_fixed(&self, columns: &[usize]) -> bool {
-        let fixed = |j: &usize| match self.sides.contexts.contains(j) {
+        let is_fixed_column = |j: &usize| match self.sides.contexts.contains(j) {
             true => self.question.contexts.is_none(),
             false => self.question.game.is_none(),
         };
-        !self.is_functional() && columns.iter().all(fixed)
+        !self.is_functional() && columns.iter().all(is_fixed_column)
     }
 
     fn is_functional(&self) -> bool {
@@ -189,17 +189,17 @@ impl DuelRequest<'_> {
     }
 
     /// Returns the explanation without players that are always present.
-    fn without_fixed(&self, explanation: Explanation) -> Explanation {
+    fn without_fixed_players(&self, explanation: Explanation) -> Explanation {
         let can_be_absent = |&k: &usize| !explanation.members(k).any(|p| self.is_fixed(&p.columns));
-        let kept: Vec<usize> = (0..explanation.sets()).filter(can_be_absent).collect();
-        if kept.len() == explanation.sets() {
+        let removable_sets: Vec<usize> = (0..explanation.sets()).filter(can_be_absent).collect();
+        if removable_sets.len() == explanation.sets() {
             return explanation;
         }
         let (rows, outputs): (Vec<_>, Vec<_>) =
             ((0..explanation.rows()).collect(), (0..explanation.outputs()).collect());
-        let mut selected = explanation.select(&rows, &kept, &outputs);
+        let mut selected = explanation.select(&rows, &removable_sets, &outputs);
         if explanation.subsets.is_none() {
-            selected.players = kept.iter().map(|&k| explanation.players[k].clone()).collect();
+            selected.players = removable_sets.iter().map(|&k| explanation.players[k].clone()).collect();
             selected.subsets = None;
         }
         selected
@@ -209,16 +209,17 @@ impl DuelRequest<'_> {
     fn groups(&self) -> Result<Players> {
         let columns = self.model.columns();
         let items = self.sides.items(columns);
-        let of_items = |name: &String| items.iter().any(|c| c.name == *name);
-        let fixed =
+        let is_item_column = |name: &String| items.iter().any(|c| c.name == *name);
+        let has_fixed =
             !self.is_functional() && (self.question.contexts.is_none() || self.question.game.is_none());
-        let mixed = |names: &Vec<String>| names.iter().any(of_items) && !names.iter().all(of_items);
-        if let Some((name, _)) = self.question.groups.iter().find(|(_, names)| fixed && mixed(names)) {
+        let is_mixed =
+            |names: &Vec<String>| names.iter().any(is_item_column) && !names.iter().all(is_item_column);
+        if let Some((name, _)) = self.question.groups.iter().find(|(_, names)| has_fixed && is_mixed(names)) {
             let allowed = "it has columns of items and of contexts, and one of these is always present: \
                            make separate groups";
             return Err(Error::parameter("group", name, allowed));
         }
-        let side_columns = |name: &String| match of_items(name) {
+        let side_columns = |name: &String| match is_item_column(name) {
             true => vec![format!("left_{name}"), format!("right_{name}")],
             false => vec![name.clone()],
         };
@@ -252,11 +253,10 @@ impl DuelRequest<'_> {
         rows: &Table,
         contexts: Vec<Background>,
     ) -> Result<Explanation> {
-        // Tables of all coalitions need less work than one background row after another, unless there are few
-        // rows.
-        let players = self.playing()?.len();
-        let small = players <= PLAYERS && self.model.support_points.rows() << players <= NUMBERS;
-        let use_tables = pairs.rows.rows() >= SMALL_BACKGROUND && small && !self.question.covariance;
+        // Tables of all coalitions cost less than one game per background row, unless there are few rows.
+        let players = self.removable_players()?.len();
+        let tables_fit = players <= MAX_PLAYERS && self.model.support_points.rows() << players <= MAX_ENTRIES;
+        let use_tables = pairs.rows.rows() >= SMALL_BACKGROUND && tables_fit && !self.question.covariance;
         if !contexts.is_empty() || use_tables {
             let parts = [vec![pairs], contexts].concat();
             return self.explain_wide_rows(Game::Independent { parts, conditional: None }, rows);
@@ -268,22 +268,22 @@ impl DuelRequest<'_> {
         // too.
         let mut rows_by_context: BTreeMap<Vec<u64>, Vec<usize>> = BTreeMap::new();
         for i in 0..rows.rows() {
-            let key = self.sides.contexts.iter().map(|&j| (rows.get(i, j) + 0.0).to_bits()).collect();
-            rows_by_context.entry(key).or_default().push(i);
+            let context = self.sides.contexts.iter().map(|&j| (rows.get(i, j) + 0.0).to_bits()).collect();
+            rows_by_context.entry(context).or_default().push(i);
         }
         let mut parts = Vec::new();
-        for same_context in rows_by_context.values() {
+        for row_indices in rows_by_context.values() {
             let count = pairs.rows.rows();
             let values = |j: usize| match pairs.rows.index_of(&rows.columns()[j].name) {
                 Ok(column) => pairs.rows.column(column).to_vec(),
-                Err(_) => vec![rows.get(same_context[0], j); count],
+                Err(_) => vec![rows.get(row_indices[0], j); count],
             };
             let values = (0..rows.width()).flat_map(values).collect();
             let table = Table::from_column_major(rows.columns().to_vec(), count, values)?;
             let background = Background { rows: table, weights: pairs.weights.clone() };
             parts.push((
-                same_context,
-                self.explain_wide_rows(Game::Interventional { background }, &rows.select_rows(same_context))?,
+                row_indices,
+                self.explain_wide_rows(Game::Interventional { background }, &rows.select_rows(row_indices))?,
             ));
         }
         concat(parts, rows)
@@ -298,7 +298,7 @@ impl DuelRequest<'_> {
         contexts: &[Background],
     ) -> Result<Explanation> {
         let b = items.rows.rows();
-        if b.saturating_mul(b) <= PAIRS {
+        if b.saturating_mul(b) <= MAX_PAIRS {
             let pairs = pairs_with_shifts(b, &(0..b).collect::<Vec<_>>());
             let weight = |item_weights: &Vec<f64>| {
                 pairs.iter().map(|&(l, r)| item_weights[l] * item_weights[r]).collect()
@@ -307,29 +307,29 @@ impl DuelRequest<'_> {
             return self.against_pairs(background, rows, contexts.to_vec());
         }
         if items.weights.is_some() || self.question.covariance || self.question.shifts < 2 {
-            let max_players = self.most_players();
+            let max_players = self.max_players();
             let allowed = format!(
-                "{b} items make more than {PAIRS} pairs, which are sampled for more than {max_players} \
+                "{b} items make more than {MAX_PAIRS} pairs, which are sampled for more than {max_players} \
                  players; this needs 2 or more shifts, equal weights and no covariances: take fewer items, \
                  group columns, or take paired items"
             );
             return Err(Error::parameter("number of background items", b, allowed));
         }
         let sample = BatchSample::new(b, self.question.shifts, self.question.seed);
-        let portion = |shifts: &[usize]| {
+        let explain = |shifts: &[usize]| {
             let background = self.pairs(&items.rows, &pairs_with_shifts(b, shifts), None)?;
             self.against_pairs(background, rows, contexts.to_vec())
         };
-        let mut explanation = portion(&sample.self_mirrored)?;
-        let portions: Vec<Explanation> =
-            sample.drawn.iter().map(|s| portion(&[s + 1, b - s - 1])).collect::<Result<_>>()?;
-        let std_error = sample.average_values(&mut explanation.values, &portions);
+        let mut explanation = explain(&sample.self_mirrored)?;
+        let batches: Vec<Explanation> =
+            sample.drawn.iter().map(|s| explain(&[s + 1, b - s - 1])).collect::<Result<_>>()?;
+        let std_error = sample.average_values(&mut explanation.values, &batches);
         let evaluations = (sample.self_mirrored.len() + 2 * sample.drawn.len()) * b;
         if sample.drawn.len() < sample.n_batches {
             let sampling = Some(Sampling { evaluations, seed: self.question.seed });
             explanation.exactness = Exactness::Estimated { std_error, sampling };
         } else if let Exactness::Exact { bound } = &mut explanation.exactness {
-            sample.average_bounds(bound, explanation.values.len(), &portions);
+            sample.average_bounds(bound, explanation.values.len(), &batches);
         }
         explanation.provenance.absent = format!(
             "absent features of the two items are those of two of {b} items, averaged over {evaluations} of \
@@ -348,38 +348,38 @@ impl DuelRequest<'_> {
     ) -> Result<Explanation> {
         let allowed = "random orders estimate only Shapley values of items without covariances, in games \
                        with background rows: leave the permutations out";
-        let refused = || Error::parameter("permutations", orders, allowed);
+        let unsupported = || Error::parameter("permutations", orders, allowed);
         if self.question.index != ValueIndex::Shapley || self.question.covariance {
-            return Err(refused());
+            return Err(unsupported());
         }
         let (model, sides) = (self.model, self.sides);
         let columns = model.columns();
         let items = |rows: &Background| ReferenceRows::new(rows, &sides.items(columns));
         let (pool, name) = match &self.question.game {
             Some(DuelGame::Independent(rows)) => {
-                (ReplacementPool::Apart(items(rows)?), "two of the background's items")
+                (ReplacementPool::Independent(items(rows)?), "two of the background's items")
             }
             Some(DuelGame::Paired(rows)) => {
-                (ReplacementPool::Same(items(rows)?), "one of the background's items")
+                (ReplacementPool::Paired(items(rows)?), "one of the background's items")
             }
             Some(DuelGame::Baseline(item)) => (
-                ReplacementPool::Same(items(&crate::game::baseline_row(item)?.into())?),
+                ReplacementPool::Paired(items(&crate::game::baseline_row(item)?.into())?),
                 "the reference item",
             ),
             Some(DuelGame::Matches(duels)) => {
                 let reference = ReferenceRows::new(&duels.clone().into(), columns)?;
-                (ReplacementPool::Met(reference), "the items of a duel of the background")
+                (ReplacementPool::Matches(reference), "the items of a duel of the background")
             }
-            _ => return Err(refused()),
+            _ => return Err(unsupported()),
         };
         let contexts = contexts
             .first()
             .map(|background| ReferenceRows::new(background, &self.select_columns(&sides.contexts)));
-        let replacements = ReplacementSource { pool, contexts: contexts.transpose()?, sides };
-        let (groups, playing) = (self.groups()?, self.playing()?);
+        let source = ReplacementSource { pool, contexts: contexts.transpose()?, sides };
+        let (groups, removable) = (self.groups()?, self.removable_players()?);
         let (parts, control) = (sides.parts(model)?, RunControl { stop: self.stop, progress: self.progress });
         let estimates =
-            estimate(&parts, &groups, &playing, rows, &replacements, (orders, self.question.seed), control)?;
+            estimate(&parts, &groups, &removable, rows, &source, (orders, self.question.seed), control)?;
         let (n, m) = (rows.rows(), model.outputs());
         let sampling = Some(Sampling { evaluations: estimates.evaluations, seed: self.question.seed });
         let version = CardEntry::new("riesz", env!("CARGO_PKG_VERSION"));
@@ -427,18 +427,18 @@ impl DuelRequest<'_> {
     }
 
     /// Returns some of the model's columns.
-    fn select_columns(&self, places: &[usize]) -> Vec<Column> {
-        places.iter().map(|&j| self.model.columns()[j].clone()).collect()
+    fn select_columns(&self, columns: &[usize]) -> Vec<Column> {
+        columns.iter().map(|&j| self.model.columns()[j].clone()).collect()
     }
 
     /// Returns the model's columns without those of contexts.
     fn columns_of_items(&self) -> Vec<Column> {
-        let of_items = |j: &usize| !self.sides.contexts.contains(j);
-        self.select_columns(&(0..self.model.columns().len()).filter(of_items).collect::<Vec<_>>())
+        let is_item_column = |j: &usize| !self.sides.contexts.contains(j);
+        self.select_columns(&(0..self.model.columns().len()).filter(is_item_column).collect::<Vec<_>>())
     }
 
     /// Returns a background of contexts in the model's columns.
-    fn context_part(&self, contexts: &Background) -> Result<Background> {
+    fn context_background(&self, contexts: &Background) -> Result<Background> {
         let columns = self.select_columns(&self.sides.contexts);
         if columns.is_empty() {
             let allowed = "the model of duels was fitted without contexts";
@@ -483,19 +483,19 @@ impl BatchSample {
     }
 
     /// Replaces the values of the self-mirrored batches by the estimates for all pairs, and returns their
-    /// standard errors. `portions` are the explanations by the drawn batches.
-    fn average_values(&self, values: &mut [f64], portions: &[Explanation]) -> Vec<f64> {
-        let n = portions.len() as f64;
-        let left = 1.0 - n / self.n_batches as f64;
+    /// standard errors. `batches` are the explanations by the drawn batches.
+    fn average_values(&self, values: &mut [f64], batches: &[Explanation]) -> Vec<f64> {
+        let n = batches.len() as f64;
+        let unsampled = 1.0 - n / self.n_batches as f64;
         let average = |(k, value): (usize, &mut f64)| {
-            let batch_values: Vec<f64> = portions.iter().map(|p| p.values[k]).collect();
+            let batch_values: Vec<f64> = batches.iter().map(|p| p.values[k]).collect();
             let mean = crate::linalg::mean(&batch_values);
             let sample_variance = batch_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
             let mut variance = Variance::default();
-            variance.add(self.sampled_share * self.sampled_share * left * sample_variance / n, n - 1.0);
-            if left > 0.0 {
+            variance.add(self.sampled_share * self.sampled_share * unsampled * sample_variance / n, n - 1.0);
+            if unsampled > 0.0 {
                 let range = ValueRange::over(batch_values.iter().copied());
-                variance.inflate(self.sampled_share * left.sqrt() * range.max_deviation([]) / n);
+                variance.inflate(self.sampled_share * unsampled.sqrt() * range.max_deviation([]) / n);
             }
             *value = self.fixed_share * *value + self.sampled_share * mean;
             variance.std_error()
@@ -505,31 +505,30 @@ impl BatchSample {
 
     /// Replaces the bounds of the self-mirrored batches by the mean of all batches' bounds, plus the rounding
     /// error of the mean of `n_values` values.
-    fn average_bounds(&self, bounds: &mut [f64], n_values: usize, portions: &[Explanation]) {
-        let n = portions.len() as f64;
+    fn average_bounds(&self, bounds: &mut [f64], n_values: usize, batches: &[Explanation]) {
+        let n = batches.len() as f64;
         let sets = n_values / bounds.len().max(1);
-        for (game, bound) in bounds.iter_mut().enumerate() {
+        for (k, bound) in bounds.iter_mut().enumerate() {
             let bound_of = |p: &Explanation| {
-                if let Exactness::Exact { bound } = &p.exactness { bound[game] } else { 0.0 }
+                if let Exactness::Exact { bound } = &p.exactness { bound[k] } else { 0.0 }
             };
-            let size = |p: &Explanation| -> f64 {
-                p.values[game * sets..(game + 1) * sets].iter().map(|v| v.abs()).sum()
-            };
-            let largest = portions.iter().map(size).fold(0.0, f64::max);
-            let mean_bound = portions.iter().map(bound_of).sum::<f64>() / n;
+            let abs_sum =
+                |p: &Explanation| -> f64 { p.values[k * sets..(k + 1) * sets].iter().map(|v| v.abs()).sum() };
+            let largest_sum = batches.iter().map(abs_sum).fold(0.0, f64::max);
+            let mean_bound = batches.iter().map(bound_of).sum::<f64>() / n;
             *bound = self.fixed_share * *bound
                 + self.sampled_share * mean_bound
-                + f64::EPSILON * (n + 8.0) * largest;
+                + f64::EPSILON * (n + 8.0) * largest_sum;
         }
     }
 }
 
 /// Joins explanations of disjoint subsets of `rows`.
 fn concat(parts: Vec<(&Vec<usize>, Explanation)>, rows: &Table) -> Result<Explanation> {
-    // The place of each row in the joined explanation.
-    let mut places = vec![0; rows.rows()];
+    // For each row, its index in the joined explanation.
+    let mut joined_indices = vec![0; rows.rows()];
     let joined_rows = parts.iter().flat_map(|(row_indices, _)| *row_indices);
-    joined_rows.enumerate().for_each(|(index, &row)| places[row] = index);
+    joined_rows.enumerate().for_each(|(index, &row)| joined_indices[row] = index);
     let mut joined: Option<Explanation> = None;
     for (_, part) in parts {
         match &mut joined {
@@ -538,7 +537,7 @@ fn concat(parts: Vec<(&Vec<usize>, Explanation)>, rows: &Table) -> Result<Explan
         }
     }
     let joined = joined.ok_or_else(|| Error::too_few("the table of duels", 1, "row is"))?;
-    let mut sorted = joined.select_rows(&places);
+    let mut sorted = joined.select_rows(&joined_indices);
     (sorted.data, sorted.row_numbers) = (rows.clone(), (0..rows.rows()).collect());
     Ok(sorted)
 }

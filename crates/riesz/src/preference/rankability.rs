@@ -130,8 +130,8 @@ impl RankingRequest {
     /// [`Error::Interrupted`].
     pub fn summarise_log_odds(&self, flow: &PairwiseLogOdds<'_>) -> Result<Rankability> {
         self.check(flow.items())?;
-        let source = flow.draws()?;
-        self.summarise(&flow.mean(), |seed| source.draw(seed))
+        let draws = flow.draws()?;
+        self.summarise(&flow.mean(), |seed| draws.draw(seed))
     }
 
     /// Returns the summary of a normal posterior of abilities, one per item, with this mean and covariance.
@@ -176,62 +176,62 @@ impl RankingRequest {
         self.progress.start(self.draws);
         let summarise_draw = |t: usize| {
             control.check_cancelled()?;
-            let drawn = draw(hash([self.seed, t as u64]));
+            let log_odds = draw(hash([self.seed, t as u64]));
             control.step();
-            Ok(DrawSummary::from_log_odds(&drawn))
+            Ok(DrawSummary::from_log_odds(&log_odds))
         };
-        let seen =
+        let summaries =
             (0..self.draws).into_par_iter().map(summarise_draw).collect::<Result<Vec<DrawSummary>>>()?;
-        let shares: Vec<f64> = seen.iter().map(|s| s.hodge.cyclic_share).collect();
+        let shares: Vec<f64> = summaries.iter().map(|s| s.hodge.cyclic_share).collect();
         let (low, high) = (0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level));
-        let ends = |values: Vec<f64>| {
+        let quantiles = |values: Vec<f64>| {
             let sorted = sorted(&values);
             (quantile(&sorted, low), quantile(&sorted, 0.5), quantile(&sorted, high))
         };
-        let of_item = |i: usize| {
-            let (from, _, to) = ends(seen.iter().map(|s| s.hodge.utility[i]).collect());
-            reaching([from, to], mean.utility[i]).into()
+        let utility_interval = |i: usize| {
+            let (lower, _, upper) = quantiles(summaries.iter().map(|s| s.hodge.utility[i]).collect());
+            reaching([lower, upper], mean.utility[i]).into()
         };
         let rank: Vec<usize> = ranks(&mean.utility).into_iter().map(|r| r as usize).collect();
-        let places = |i: usize| {
-            let mut sorted_ranks: Vec<u32> = seen.iter().map(|s| s.rank[i]).collect();
+        let rank_interval = |i: usize| {
+            let mut sorted_ranks: Vec<u32> = summaries.iter().map(|s| s.rank[i]).collect();
             sorted_ranks.sort_unstable();
             let last_index = (sorted_ranks.len() - 1) as f64;
-            // The ends are rounded outwards to whole ranks, so that the interval has at least its level.
-            let ends = [(low * last_index).floor(), (high * last_index).ceil()]
+            // The bounds are rounded outwards to whole ranks, so that the interval has at least its level.
+            let interval = [(low * last_index).floor(), (high * last_index).ceil()]
                 .map(|position| sorted_ranks[position as usize] as usize);
-            (ends[0].min(rank[i]), ends[1].max(rank[i]))
+            (interval[0].min(rank[i]), interval[1].max(rank[i]))
         };
-        let first = |i: usize| seen.iter().filter(|s| s.rank[i] == 1).count() as f64 / self.draws as f64;
+        let best = |i: usize| summaries.iter().filter(|s| s.rank[i] == 1).count() as f64 / self.draws as f64;
         Ok(Rankability {
-            utility_interval: (0..n).map(of_item).collect(),
-            rank_interval: (0..n).map(places).collect(),
+            utility_interval: (0..n).map(utility_interval).collect(),
+            rank_interval: (0..n).map(rank_interval).collect(),
             rank,
-            best: (0..n).map(first).collect(),
+            best: (0..n).map(best).collect(),
             cyclic_share: mean.cyclic_share,
-            cyclic_share_interval: ends(shares),
-            triangles: self.cyclic_triads(n, &edges(n, words, &seen), words, control)?,
+            cyclic_share_interval: quantiles(shares),
+            triangles: self.cyclic_triads(n, &win_bits(n, words, &summaries), words, control)?,
             utility: mean.utility,
             level: self.level,
             draws: self.draws,
         })
     }
 
-    /// Returns the most probable cyclic triads among all triples; `edges` has one bit per draw for each pair.
+    /// Returns the most probable cyclic triads; `win_bits` has one bit per draw for each pair.
     fn cyclic_triads(
         &self,
         n: usize,
-        edges: &[u64],
+        win_bits: &[u64],
         words: usize,
         control: RunControl<'_>,
     ) -> Result<Vec<CyclicTriad>> {
-        let edge = |l: usize, r: usize| &edges[(l * n + r) * words..(l * n + r + 1) * words];
+        let bits = |l: usize, r: usize| &win_bits[(l * n + r) * words..(l * n + r + 1) * words];
         let count = |a: usize, b: usize, c: usize| -> u32 {
-            let words_of_edges = edge(a, b).iter().zip(edge(b, c)).zip(edge(c, a));
-            words_of_edges.map(|((x, y), z)| (x & y & z).count_ones()).sum()
+            let words_of_pairs = bits(a, b).iter().zip(bits(b, c)).zip(bits(c, a));
+            words_of_pairs.map(|((x, y), z)| (x & y & z).count_ones()).sum()
         };
-        let wanted = self.triangles;
-        let from = |a: usize| {
+        let n_triads = self.triangles;
+        let best_triads_from = |a: usize| {
             control.check_cancelled()?;
             let mut best: Vec<(u32, [usize; 3])> = Vec::new();
             let mut min_count = 1;
@@ -244,30 +244,30 @@ impl RankingRequest {
                         }
                     }
                 }
-                if best.len() > wanted.saturating_mul(4) {
-                    truncate(&mut best, wanted);
+                if best.len() > n_triads.saturating_mul(4) {
+                    keep_top(&mut best, n_triads);
                     min_count = best.last().map_or(1, |(n_draws, _)| *n_draws);
                 }
             }
-            truncate(&mut best, wanted);
+            keep_top(&mut best, n_triads);
             Ok(best)
         };
-        if wanted == 0 {
+        if n_triads == 0 {
             return Ok(Vec::new());
         }
-        let best_triads = (0..n).into_par_iter().map(from).collect::<Result<Vec<_>>>()?;
+        let best_triads = (0..n).into_par_iter().map(best_triads_from).collect::<Result<Vec<_>>>()?;
         let mut best_triads: Vec<(u32, [usize; 3])> = best_triads.into_iter().flatten().collect();
-        truncate(&mut best_triads, wanted);
+        keep_top(&mut best_triads, n_triads);
         let triangle =
             |(n_draws, items)| CyclicTriad { items, probability: f64::from(n_draws) / self.draws as f64 };
         Ok(best_triads.into_iter().map(triangle).collect())
     }
 }
 
-/// Keeps the `wanted` triads with the most draws; ties are resolved by their items.
-fn truncate(best: &mut Vec<(u32, [usize; 3])>, wanted: usize) {
-    best.sort_by(|first, other| other.0.cmp(&first.0).then(first.1.cmp(&other.1)));
-    best.truncate(wanted);
+/// Keeps the `n_triads` triads with the most draws; ties are resolved by their items.
+fn keep_top(best: &mut Vec<(u32, [usize; 3])>, n_triads: usize) {
+    best.sort_by(|triad, other| other.0.cmp(&triad.0).then(triad.1.cmp(&other.1)));
+    best.truncate(n_triads);
 }
 
 impl DrawSummary {
@@ -281,12 +281,12 @@ impl DrawSummary {
     }
 }
 
-/// Transposes the bits: for each pair one bit per draw, from one bit per pair of each draw.
-fn edges(n: usize, words: usize, seen: &[DrawSummary]) -> Vec<u64> {
+/// Returns for each pair one bit per draw, from one bit per pair of each draw.
+fn win_bits(n: usize, words: usize, summaries: &[DrawSummary]) -> Vec<u64> {
     let mut out = vec![0; n * n * words];
     out.par_chunks_mut(words).enumerate().for_each(|(entry, bits)| {
-        for (t, seen) in seen.iter().enumerate() {
-            bits[t / 64] |= (seen.wins[entry / 64] >> (entry % 64) & 1) << (t % 64);
+        for (t, summary) in summaries.iter().enumerate() {
+            bits[t / 64] |= (summary.wins[entry / 64] >> (entry % 64) & 1) << (t % 64);
         }
     });
     out
@@ -295,8 +295,8 @@ fn edges(n: usize, words: usize, seen: &[DrawSummary]) -> Vec<u64> {
 /// Returns ranks by utility, 1 for the best; equal utilities share their best rank.
 fn ranks(utility: &[f64]) -> Vec<u32> {
     let sorted = sorted(utility);
-    let better = |u: &f64| sorted.len() - sorted.partition_point(|other| other <= u);
-    utility.iter().map(|u| better(u) as u32 + 1).collect()
+    let n_better = |u: &f64| sorted.len() - sorted.partition_point(|other| other <= u);
+    utility.iter().map(|u| n_better(u) as u32 + 1).collect()
 }
 
 /// Returns a quantile of sorted values by linear interpolation.
@@ -331,15 +331,15 @@ impl ModelEvidence {
     /// As [`PreferenceProcess::fit`].
     pub fn compare(process: &PreferenceProcess, items: &Table, duels: &Duels) -> Result<Self> {
         let prior = &process.prior;
-        let other = |share: f64, other: f64| if share > 0.0 { share } else { other };
-        let utility = other(prior.utility_variance, prior.generalised_variance);
-        let generalised = other(prior.generalised_variance, prior.utility_variance);
+        let variance_or = |variance: f64, other: f64| if variance > 0.0 { variance } else { other };
+        let utility = variance_or(prior.utility_variance, prior.generalised_variance);
+        let generalised = variance_or(prior.generalised_variance, prior.utility_variance);
         let mut nested = process.clone();
         (nested.prior.utility_variance, nested.prior.generalised_variance) = (utility, generalised);
         Self::from_nested_evidence(nested.fit(items, duels)?.log_marginal_likelihood, &nested, items, duels)
     }
 
-    /// Returns the evidence from the known log marginal likelihood of the nested `process`. Further utilities
+    /// Returns the evidence, given the log marginal likelihood of the nested `process`. Further utilities
     /// belong to the nested model and to the ranking, not to the generalised part alone. Cost of two fits.
     ///
     /// # Errors

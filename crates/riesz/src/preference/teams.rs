@@ -44,24 +44,26 @@ impl ItemBags {
         let mut members_by_bag: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
         for (i, (&b, &a)) in bag.iter().zip(item).enumerate() {
             let weight = weight.map_or(1.0, |w| w[i]);
-            let bad = |quantity: &str, value: String, allowed: String| {
+            let error = |quantity: &str, value: String, allowed: String| {
                 Err(Error::parameter(format!("{quantity} of membership {}", i + 1), value, allowed))
             };
             if a >= items {
-                return bad("item", a.to_string(), format!("there are {items} items, numbered from 0"));
+                return error("item", a.to_string(), format!("there are {items} items, numbered from 0"));
             }
             if !(weight.is_finite() && weight > 0.0) {
-                return bad("weight", weight.to_string(), "weights are positive numbers".into());
+                return error("weight", weight.to_string(), "weights are positive numbers".into());
             }
             match members_by_bag.get_mut(b) {
                 Some(members) => members.push((a, weight)),
-                None => return bad("bag", b.to_string(), format!("there are {bags} bags, numbered from 0")),
+                None => {
+                    return error("bag", b.to_string(), format!("there are {bags} bags, numbered from 0"));
+                }
             }
         }
-        if let Some(empty) = members_by_bag.iter().position(Vec::is_empty) {
+        if let Some(empty_bag) = members_by_bag.iter().position(Vec::is_empty) {
             return Err(Error::parameter(
                 "bag",
-                empty,
+                empty_bag,
                 "a bag needs members: leave its duels out, or give it members",
             ));
         }
@@ -92,12 +94,12 @@ impl ItemBags {
 
     /// Returns `M K Mᵀ` (bags × bags) for a matrix K (items × items).
     pub(super) fn to_bags(&self, items: &Matrix) -> Matrix {
-        on_both_sides(items, |matrix| self.members.transpose_times(matrix))
+        symmetric_product(items, |matrix| self.members.transpose_times(matrix))
     }
 
     /// Returns the derivatives in a matrix between items, from those in the matrix between bags.
     pub(super) fn to_items(&self, bags: &Matrix) -> Matrix {
-        on_both_sides(bags, |matrix| self.members.matmul(matrix))
+        symmetric_product(bags, |matrix| self.members.matmul(matrix))
     }
 
     /// Returns the wide rows of all pairs of members of each pair of bags, and their weights in its log odds
@@ -108,7 +110,7 @@ impl ItemBags {
     /// # Errors
     /// As [`wide_rows_in`]; [`Error::Parameter`] for a bag that does not exist.
     pub fn duels(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<(Table, Sparse)> {
-        let (mut rows, mut places, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut rows, mut pair_of_row, mut weights) = (Vec::new(), Vec::new(), Vec::new());
         for (p, &(l, r)) in pairs.iter().enumerate() {
             if let Some(bag) = [l, r].into_iter().find(|bag| *bag >= self.count()) {
                 return Err(Error::parameter(
@@ -117,26 +119,26 @@ impl ItemBags {
                     format!("there are {} bags, numbered from 0", self.count()),
                 ));
             }
-            let from = rows.len();
+            let first_row = rows.len();
             let mut member_pairs = Vec::new();
             for (a, m) in self.members(l) {
                 for (b, q) in self.members(r) {
-                    member_pairs.push((from + member_pairs.len(), m * q));
+                    member_pairs.push((first_row + member_pairs.len(), m * q));
                     rows.push((a, b));
-                    places.push(p);
+                    pair_of_row.push(p);
                 }
             }
             weights.push(member_pairs);
         }
-        let contexts = contexts.map(|c| c.select_rows(&places));
+        let contexts = contexts.map(|c| c.select_rows(&pair_of_row));
         let wide = wide_rows_in(items, &rows, contexts.as_ref())?;
         Ok((wide, Sparse::from_columns(rows.len(), weights)?))
     }
 }
 
-/// Returns the symmetric product `A K Aᵀ`, where K is symmetric and `times` multiplies A by a matrix.
-fn on_both_sides(k: &Matrix, times: impl Fn(&Matrix) -> Matrix) -> Matrix {
-    let mut out = times(&times(k).transpose());
+/// Returns the symmetric product `A K Aᵀ`, where K is symmetric and `multiply_by_a` multiplies A by a matrix.
+fn symmetric_product(k: &Matrix, multiply_by_a: impl Fn(&Matrix) -> Matrix) -> Matrix {
+    let mut out = multiply_by_a(&multiply_by_a(k).transpose());
     out.mirror_upper();
     out
 }

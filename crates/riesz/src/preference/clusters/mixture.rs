@@ -15,12 +15,12 @@
 //! - ½ (p + 1) L log N,
 //! ```
 //!
-//! The last term accounts for the L means and shares, which are fitted. Every step increases the bound:
-//! memberships are updated item by item, means and shares in closed form. Each utility takes natural-gradient
-//! steps (Khan and Lin 2017) on the bound itself, which are halved until it increases. (Laplace's
-//! approximation would not maximise the bound.)
+//! The last term accounts for the L means and mixing proportions, which are fitted. Every step increases the
+//! bound: memberships are updated item by item, means and proportions in closed form. Each utility takes
+//! natural-gradient steps (Khan and Lin 2017) on the bound itself, which are halved until it increases.
+//! (Laplace's approximation would not maximise the bound.)
 
-use super::averages::moments;
+use super::logistic_normal::moments;
 use crate::control::RunControl;
 use crate::error::Result;
 use crate::linalg::{Cholesky, Matrix, dot, squared_distance};
@@ -47,10 +47,10 @@ pub(super) struct MixtureData<'g> {
 /// curvature and slope in the difference of the two utilities.
 #[derive(Clone)]
 struct UtilityPosterior {
-    curve: Vec<f64>,
+    curvature: Vec<f64>,
     slope: Vec<f64>,
     /// For each duel, the target curvature and slope of the next step, at an expected weight of 1.
-    next: Vec<(f64, f64)>,
+    targets: Vec<(f64, f64)>,
     /// For each duel, the expected log likelihood if both items belonged to this cluster.
     likelihood: Vec<f64>,
     kl: f64,
@@ -58,16 +58,16 @@ struct UtilityPosterior {
 
 impl UtilityPosterior {
     /// Computes the posterior of a utility from the quadratic terms of the duels. Cost O(items³).
-    fn new(data: &MixtureData<'_>, curve: Vec<f64>, slope: Vec<f64>) -> Result<Self> {
+    fn new(data: &MixtureData<'_>, curvature: Vec<f64>, slope: Vec<f64>) -> Result<Self> {
         let (n, r) = (data.psd_root.rows(), data.psd_root.cols());
-        let between = laplacian(n, data.duels.pairs(), &curve);
-        let mut force = vec![0.0; n];
-        add_differences(&mut force, data.duels.pairs(), slope.iter().copied());
+        let likelihood_precision = laplacian(n, data.duels.pairs(), &curvature);
+        let mut slope_sums = vec![0.0; n];
+        add_differences(&mut slope_sums, data.duels.pairs(), slope.iter().copied());
         let transposed = data.psd_root.transpose();
-        let mut precision = transposed.matmul(&between.matmul(data.psd_root));
+        let mut precision = transposed.matmul(&likelihood_precision.matmul(data.psd_root));
         precision.add_diagonal(|_| 1.0);
         let factor = Cholesky::new(precision, "precision of a cluster's utility")?;
-        let mean = factor.solve_vector(&transposed.matvec(&force));
+        let mean = factor.solve_vector(&transposed.matvec(&slope_sums));
         let utility = data.psd_root.matvec(&mean);
         let mut half_inverse = transposed;
         factor.solve_lower_in_place(&mut half_inverse);
@@ -78,41 +78,42 @@ impl UtilityPosterior {
         let trace: f64 = inverse.data().iter().map(|v| v * v).sum();
         let kl = 0.5 * (trace + dot(&mean, &mean) - r as f64 + factor.log_det());
         let duels = data.duels.pairs().iter().zip(data.duels.outcome()).zip(data.duels.weight());
-        let (likelihood, next) = duels
+        let (likelihood, targets) = duels
             .map(|((&(i, j), &won), &w)| {
                 let m = utility[i] - utility[j];
-                let average = moments(m, variance_of(i, j));
+                let moments = moments(m, variance_of(i, j));
                 // log σ(-g) is log σ(g) - g.
-                let likelihood = w * (average.log - (1.0 - won) * m);
-                (likelihood, (w * average.curve, w * (average.curve * m + won - average.probability)))
+                let likelihood = w * (moments.log_probability - (1.0 - won) * m);
+                (likelihood, (w * moments.curvature, w * (moments.curvature * m + won - moments.probability)))
             })
             .unzip();
-        Ok(Self { likelihood, next, curve, slope, kl })
+        Ok(Self { likelihood, targets, curvature, slope, kl })
     }
 
-    /// Returns this utility's part of the bound, given the expected weights `counts` of the duels.
-    fn value(&self, counts: &[f64]) -> f64 {
-        dot(&self.likelihood, counts) - self.kl
+    /// Returns this utility's part of the bound, given the expected `weights` of the duels.
+    fn bound_part(&self, weights: &[f64]) -> f64 {
+        dot(&self.likelihood, weights) - self.kl
     }
 
     /// Increases this utility's part of the bound.
-    fn natural_gradient_step(&mut self, data: &MixtureData<'_>, counts: &[f64]) -> Result<()> {
+    fn natural_gradient_step(&mut self, data: &MixtureData<'_>, weights: &[f64]) -> Result<()> {
         for _ in 0..STEPS {
-            let before = self.value(counts);
-            let wanted = self.next.iter().zip(counts).map(|((curve, slope), n)| (n * curve, n * slope));
-            let (curve, slope): (Vec<f64>, Vec<f64>) = wanted.unzip();
+            let old_bound = self.bound_part(weights);
+            let targets =
+                self.targets.iter().zip(weights).map(|((curvature, slope), w)| (w * curvature, w * slope));
+            let (curvature, slope): (Vec<f64>, Vec<f64>) = targets.unzip();
             let mut step = 1.0;
             let mut accepted = None;
             while step > 1e-3 && accepted.is_none() {
-                let part = |old: &[f64], new: &[f64]| {
+                let damped = |old: &[f64], new: &[f64]| {
                     old.iter().zip(new).map(|(a, b)| a + step * (b - a)).collect::<Vec<f64>>()
                 };
-                let next = Self::new(data, part(&self.curve, &curve), part(&self.slope, &slope))?;
-                accepted = Some(next).filter(|next| next.value(counts) >= before);
+                let next = Self::new(data, damped(&self.curvature, &curvature), damped(&self.slope, &slope))?;
+                accepted = Some(next).filter(|next| next.bound_part(weights) >= old_bound);
                 step *= 0.5;
             }
             let Some(next) = accepted else { return Ok(()) };
-            let gain = next.value(counts) - before;
+            let gain = next.bound_part(weights) - old_bound;
             *self = next;
             if gain < TOLERANCE {
                 return Ok(());
@@ -135,7 +136,7 @@ struct MixtureState<'g> {
     data: &'g MixtureData<'g>,
     q: Matrix,
     utilities: Vec<UtilityPosterior>,
-    share: Vec<f64>,
+    proportions: Vec<f64>,
     means: Matrix,
     variance: f64,
     /// For each item, its duels with their opponents.
@@ -148,7 +149,7 @@ impl Mixture {
     /// # Errors
     /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite),
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub fn from(data: &MixtureData<'_>, q: Matrix, control: RunControl<'_>) -> Result<Self> {
+    pub fn fit(data: &MixtureData<'_>, q: Matrix, control: RunControl<'_>) -> Result<Self> {
         let mut state = MixtureState::new(data, q)?;
         let mut bounds: Vec<f64> = Vec::new();
         for _ in 0..MAX_SWEEPS {
@@ -178,12 +179,12 @@ impl<'g> MixtureState<'g> {
             duels_of_item[i].push((d, j));
             duels_of_item[j].push((d, i));
         }
-        let none = vec![0.0; data.duels.pairs().len()];
-        let prior = UtilityPosterior::new(data, none.clone(), none)?;
+        let zeros = vec![0.0; data.duels.pairs().len()];
+        let prior = UtilityPosterior::new(data, zeros.clone(), zeros)?;
         let mut state = Self {
             data,
             utilities: vec![prior; q.cols()],
-            share: vec![0.0; q.cols()],
+            proportions: vec![0.0; q.cols()],
             means: Matrix::zeros(q.cols(), data.x.cols()),
             variance: 1.0,
             duels_of_item,
@@ -200,16 +201,16 @@ impl<'g> MixtureState<'g> {
 
     fn sweep(&mut self) -> Result<()> {
         for c in 0..self.q.cols() {
-            let counts = self.expected_weights(c);
-            self.utilities[c].natural_gradient_step(self.data, &counts)?;
+            let weights = self.expected_weights(c);
+            self.utilities[c].natural_gradient_step(self.data, &weights)?;
         }
         for i in 0..self.q.rows() {
             let score = |c: usize| {
                 let duels: f64 = self.duels_of_item[i]
                     .iter()
-                    .map(|&(d, other)| self.q[(other, c)] * self.gain(d, c))
+                    .map(|&(d, opponent)| self.q[(opponent, c)] * self.gain(d, c))
                     .sum();
-                self.prior(i, c) + duels
+                self.log_prior(i, c) + duels
             };
             let scores: Vec<f64> = (0..self.q.cols()).map(score).collect();
             let max_score = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -227,21 +228,21 @@ impl<'g> MixtureState<'g> {
     }
 
     /// Returns `log π_c + log N(x_i; μ_c, s² I)`.
-    fn prior(&self, i: usize, c: usize) -> f64 {
+    fn log_prior(&self, i: usize, c: usize) -> f64 {
         let x = self.data.x.row(i);
-        let square = squared_distance(x, self.means.row(c));
+        let distance = squared_distance(x, self.means.row(c));
         let scale = (std::f64::consts::TAU * self.variance).ln();
-        self.share[c].ln() - 0.5 * (x.len() as f64 * scale + square / self.variance)
+        self.proportions[c].ln() - 0.5 * (x.len() as f64 * scale + distance / self.variance)
     }
 
-    /// Sets shares, means and variance to their optimum given the memberships.
+    /// Sets proportions, means and variance to their optimum given the memberships.
     fn m_step(&mut self) {
         let (n, p) = (self.q.rows(), self.data.x.cols());
         let mut squares = 0.0;
         for c in 0..self.q.cols() {
             let total: f64 = (0..n).map(|i| self.q[(i, c)]).sum();
-            // An empty cluster keeps a tiny share, because the logarithm of its share is needed.
-            self.share[c] = (total / n as f64).max(1e-12);
+            // An empty cluster keeps a tiny proportion, whose logarithm is needed.
+            self.proportions[c] = (total / n as f64).max(1e-12);
             for j in 0..p {
                 let sum: f64 = (0..n).map(|i| self.q[(i, c)] * self.data.x[(i, j)]).sum();
                 let mean = sum / total.max(1e-300);
@@ -256,18 +257,17 @@ impl<'g> MixtureState<'g> {
         let (n, clusters) = (self.q.rows(), self.q.cols());
         let mut bound = -self.data.duels.weight().iter().sum::<f64>() * std::f64::consts::LN_2;
         for (c, utility) in self.utilities.iter().enumerate() {
-            let counts = self.expected_weights(c);
-            bound +=
-                counts.iter().enumerate().map(|(d, count)| count * self.gain(d, c)).sum::<f64>() - utility.kl;
+            let weights = self.expected_weights(c);
+            bound += weights.iter().enumerate().map(|(d, w)| w * self.gain(d, c)).sum::<f64>() - utility.kl;
             for i in 0..n {
                 let q = self.q[(i, c)];
                 if q > 0.0 {
-                    bound += q * (self.prior(i, c) - q.ln());
+                    bound += q * (self.log_prior(i, c) - q.ln());
                 }
             }
         }
-        let fitted = (clusters * (self.data.x.cols() + 1)) as f64;
-        bound - 0.5 * fitted * (n as f64).ln()
+        let n_parameters = (clusters * (self.data.x.cols() + 1)) as f64;
+        bound - 0.5 * n_parameters * (n as f64).ln()
     }
 }
 
@@ -306,7 +306,7 @@ mod tests {
         Case { duels, x, k, psd_root: root }
     }
 
-    fn state<'g>(data: &'g MixtureData<'g>, clusters: usize, sweeps: usize) -> MixtureState<'g> {
+    fn fitted_state<'g>(data: &'g MixtureData<'g>, clusters: usize, sweeps: usize) -> MixtureState<'g> {
         let n = data.psd_root.rows();
         let mut random = Random::seed_from_u64(8);
         let mut q = Matrix::zeros(n, clusters);
@@ -326,24 +326,24 @@ mod tests {
     fn the_bound_equals_its_definition() {
         let case = case(6, 2.0);
         let data = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
-        let state = state(&data, 2, 2);
+        let state = fitted_state(&data, 2, 2);
         let (n, p) = (6, 2);
         let chol = |m: &Matrix| Cholesky::new(m.clone(), "test").unwrap();
         let inverse = chol(&case.k).inverse();
         let mut bound = 0.0;
         for (c, utility) in state.utilities.iter().enumerate() {
             let mut precision = inverse.clone();
-            let mut force = vec![0.0; n];
-            for ((&(i, j), w), b) in case.duels.pairs().iter().zip(&utility.curve).zip(&utility.slope) {
+            let mut slope_sums = vec![0.0; n];
+            for ((&(i, j), w), b) in case.duels.pairs().iter().zip(&utility.curvature).zip(&utility.slope) {
                 for (a, s) in [(i, 1.0), (j, -1.0)] {
-                    force[a] += s * b;
+                    slope_sums[a] += s * b;
                     for (e, t) in [(i, 1.0), (j, -1.0)] {
                         precision[(a, e)] += s * t * w;
                     }
                 }
             }
             let factor = chol(&precision);
-            let (mean, covariance) = (factor.solve_vector(&force), factor.inverse());
+            let (mean, covariance) = (factor.solve_vector(&slope_sums), factor.inverse());
             let trace: f64 = (0..n).map(|i| dot(inverse.row(i), &covariance.column(i))).sum();
             let square = dot(&mean, &inverse.matvec(&mean));
             bound -= 0.5 * (trace + square - n as f64 + chol(&case.k).log_det() + factor.log_det());
@@ -370,7 +370,7 @@ mod tests {
                             - distance * distance / (2.0 * state.variance)
                     })
                     .sum();
-                bound += q * (state.share[c].ln() + density - q.ln());
+                bound += q * (state.proportions[c].ln() + density - q.ln());
             }
         }
         bound -= case.duels.weight().iter().sum::<f64>() * std::f64::consts::LN_2;
@@ -378,13 +378,13 @@ mod tests {
         assert!((state.bound() - bound).abs() < 1e-6, "{} {bound}", state.bound());
     }
 
-    /// The end is a stationary point: the derivative of the bound is 0 in every membership, share, mean,
-    /// variance, curvature and slope.
+    /// After many sweeps the derivative of the bound is 0 in every membership, proportion, mean, variance,
+    /// curvature and slope.
     #[test]
-    fn the_end_is_a_maximum() {
+    fn the_fixed_point_is_stationary() {
         let case = case(7, 2.0);
         let data = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
-        let mut state = state(&data, 2, 0);
+        let mut state = fitted_state(&data, 2, 0);
         let mut previous = f64::NEG_INFINITY;
         for _ in 0..3000 {
             state.sweep().unwrap();
@@ -392,50 +392,51 @@ mod tests {
             assert!(bound >= previous - 1e-10, "{bound} {previous}");
             previous = bound;
         }
-        let slope = |change: &dyn Fn(&mut MixtureState<'_>, f64)| {
+        let derivative = |change: &dyn Fn(&mut MixtureState<'_>, f64)| {
             let bound_at = |h: f64| {
-                let mut other = MixtureState {
+                let mut changed = MixtureState {
                     data: &data,
                     q: state.q.clone(),
                     utilities: state.utilities.clone(),
-                    share: state.share.clone(),
+                    proportions: state.proportions.clone(),
                     means: state.means.clone(),
                     variance: state.variance,
                     duels_of_item: state.duels_of_item.clone(),
                 };
-                change(&mut other, h);
-                other.bound()
+                change(&mut changed, h);
+                changed.bound()
             };
             (bound_at(1e-4) - bound_at(-1e-4)) / 2e-4
         };
         for i in 0..7 {
-            let tilt = |s: &mut MixtureState<'_>, h: f64| {
-                let other = s.q[(i, 0)] * h.exp();
-                let sum = other + s.q[(i, 1)];
-                (s.q[(i, 0)], s.q[(i, 1)]) = (other / sum, s.q[(i, 1)] / sum);
+            let change = |s: &mut MixtureState<'_>, h: f64| {
+                let weight = s.q[(i, 0)] * h.exp();
+                let sum = weight + s.q[(i, 1)];
+                (s.q[(i, 0)], s.q[(i, 1)]) = (weight / sum, s.q[(i, 1)] / sum);
             };
-            assert!(slope(&tilt).abs() < 1e-4, "membership {i}: {}", slope(&tilt));
+            assert!(derivative(&change).abs() < 1e-4, "membership {i}: {}", derivative(&change));
         }
         for c in 0..2 {
             for j in 0..2 {
-                assert!(slope(&|s, h| s.means[(c, j)] += h).abs() < 1e-6);
+                assert!(derivative(&|s, h| s.means[(c, j)] += h).abs() < 1e-6);
             }
             for d in 0..case.duels.pairs().len() {
-                for which in 0..2 {
+                for parameter in 0..2 {
                     let change = |s: &mut MixtureState<'_>, h: f64| {
-                        let UtilityPosterior { mut curve, mut slope, .. } = s.utilities[c].clone();
-                        [&mut curve, &mut slope][which][d] += h;
-                        s.utilities[c] = UtilityPosterior::new(&data, curve, slope).unwrap();
+                        let UtilityPosterior { mut curvature, mut slope, .. } = s.utilities[c].clone();
+                        [&mut curvature, &mut slope][parameter][d] += h;
+                        s.utilities[c] = UtilityPosterior::new(&data, curvature, slope).unwrap();
                     };
-                    assert!(slope(&change).abs() < 2e-3, "duel {d}: {}", slope(&change));
+                    assert!(derivative(&change).abs() < 2e-3, "duel {d}: {}", derivative(&change));
                 }
             }
         }
-        assert!(slope(&|s, h| s.variance += h).abs() < 1e-4);
-        let share = |s: &mut MixtureState<'_>, h: f64| {
-            (s.share[0], s.share[1]) = (s.share[0] + h * s.share[1], s.share[1] - h * s.share[1])
+        assert!(derivative(&|s, h| s.variance += h).abs() < 1e-4);
+        let change = |s: &mut MixtureState<'_>, h: f64| {
+            (s.proportions[0], s.proportions[1]) =
+                (s.proportions[0] + h * s.proportions[1], s.proportions[1] - h * s.proportions[1])
         };
-        assert!(slope(&share).abs() < 1e-6);
+        assert!(derivative(&change).abs() < 1e-6);
     }
 
     /// The bound without its last term is below and close to the log evidence of duels, which is estimated by
@@ -443,9 +444,9 @@ mod tests {
     #[test]
     fn the_bound_is_below_the_evidence() {
         let case = case(3, 1.0);
-        let none = Matrix::zeros(3, 0);
-        let data = MixtureData { duels: &case.duels, x: &none, psd_root: &case.psd_root };
-        let state = state(&data, 2, 300);
+        let no_covariates = Matrix::zeros(3, 0);
+        let data = MixtureData { duels: &case.duels, x: &no_covariates, psd_root: &case.psd_root };
+        let state = fitted_state(&data, 2, 300);
         let mut random = Random::seed_from_u64(1);
         let (draws, mut evidence) = (60_000, Vec::new());
         for _ in 0..draws {
@@ -459,7 +460,7 @@ mod tests {
             let mut sum = 0.0;
             for code in 0..8_usize {
                 let z = |i: usize| code >> i & 1;
-                let mut log: f64 = (0..3).map(|i| state.share[z(i)].ln()).sum();
+                let mut log: f64 = (0..3).map(|i| state.proportions[z(i)].ln()).sum();
                 let duels = case.duels.pairs().iter().zip(case.duels.outcome()).zip(case.duels.weight());
                 for ((&(i, j), &won), &w) in duels {
                     let g = if z(i) == z(j) { f[z(i)][i] - f[z(i)][j] } else { 0.0 };

@@ -5,7 +5,7 @@
 //! 2023, section 6.3). Every result includes [`Clusters::covariates`], the partition by k-means of the
 //! covariates without duels. A method that is no better than this partition has learnt nothing from duels.
 
-mod averages;
+mod logistic_normal;
 mod mixture;
 mod spectral;
 
@@ -33,9 +33,9 @@ use crate::table::{ColumnKind, Table};
 /// The number of random starts of k-means.
 const KMEANS_STARTS: usize = 100;
 /// The share of pairs in a subsample for stability.
-const SUBSAMPLE: f64 = 0.8;
+const SUBSAMPLE_SHARE: f64 = 0.8;
 /// The number of rounds of the search for the mixture's kernel.
-const ROUNDS: usize = 8;
+const KERNEL_SEARCH_ROUNDS: usize = 8;
 
 /// Methods of clustering.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,7 +117,7 @@ struct ClusterInputs {
     flow: Option<Matrix>,
     /// The process with its tuned hyper-parameters.
     process: PreferenceProcess,
-    share: f64,
+    variance: f64,
 }
 
 impl Clusterer {
@@ -142,7 +142,7 @@ impl Clusterer {
     /// As [`PreferenceProcess::fit`]; [`Error::Parameter`].
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<Clusters> {
         self.check(items)?;
-        let prepared = self.prepare(items, duels, &self.process)?;
+        let inputs = self.prepare(items, duels, &self.process)?;
         let counts = match self.count {
             ClusterCount::Fixed(count) => count..=count,
             ClusterCount::UpTo(max_clusters) => 1..=max_clusters,
@@ -151,7 +151,7 @@ impl Clusterer {
         let mut best: Option<ClusteringResult> = None;
         let mut bounds = Vec::new();
         for count in counts {
-            let result = self.clusters(&prepared, items, duels, count)?;
+            let result = self.clusters(&inputs, items, duels, count)?;
             self.control().step();
             bounds.extend(result.sweeps.last().map(|bound| (count, *bound)));
             if best.as_ref().is_none_or(|best| result.sweeps.last() > best.sweeps.last()) {
@@ -162,8 +162,8 @@ impl Clusterer {
             return Err(Error::parameter("clusters", 0, "there must be 1 or more"));
         };
         let count = memberships.cols();
-        let covariates = KMeans::fit(&prepared.x, count, KMEANS_STARTS, self.seed).labels;
-        let stability = self.stability(items, duels, &prepared.process, &labels, count)?;
+        let covariates = KMeans::fit(&inputs.x, count, KMEANS_STARTS, self.seed).labels;
+        let stability = self.stability(items, duels, &inputs.process, &labels, count)?;
         Ok(Clusters { labels, memberships, count, bounds, sweeps, covariates, stability })
     }
 
@@ -198,7 +198,7 @@ impl Clusterer {
         let mut process = process.clone();
         (process.stop, process.progress) = (self.stop.clone(), Arc::default());
         let prior = &process.prior;
-        let share =
+        let variance =
             if prior.utility_variance > 0.0 { prior.utility_variance } else { prior.generalised_variance };
         let flow = match self.method {
             ClusteringMethod::Comparisons => Some(comparisons(duels)),
@@ -206,13 +206,13 @@ impl Clusterer {
             method => {
                 let is_utility = matches!(method, ClusteringMethod::Abstaining { .. });
                 (process.prior.utility_variance, process.prior.generalised_variance) =
-                    if is_utility { (share, 0.0) } else { (0.0, share) };
+                    if is_utility { (variance, 0.0) } else { (0.0, variance) };
                 let fit = process.fit(items, duels)?;
                 process.prior = fit.prior.clone();
                 Some(fit.flow(items)?.mean())
             }
         };
-        Ok(ClusterInputs { x, flow, process, share })
+        Ok(ClusterInputs { x, flow, process, variance })
     }
 
     fn clusters(
@@ -237,7 +237,7 @@ impl Clusterer {
                 });
                 singular_vectors(&confident, count)?.1
             }
-            ClusteringMethod::Spectral => spectral_embedding(&sizes(flow), count)?,
+            ClusteringMethod::Spectral => spectral_embedding(&absolute_values(flow), count)?,
         };
         Ok(self.kmeans(&features, count))
     }
@@ -252,66 +252,66 @@ impl Clusterer {
 
     fn mixture(
         &self,
-        prepared: &ClusterInputs,
+        inputs: &ClusterInputs,
         flow: &Matrix,
         items: &Table,
         duels: &Duels,
         (count, covariates, starts): (usize, bool, usize),
     ) -> Result<ClusteringResult> {
-        let (n, kernel) = (items.rows(), &prepared.process.prior.items);
-        let none = Matrix::zeros(n, 0);
-        let x = if covariates { &prepared.x } else { &none };
-        let mut from = vec![soften(self.kmeans(&prepared.x, count))];
+        let (n, kernel) = (items.rows(), &inputs.process.prior.items);
+        let no_covariates = Matrix::zeros(n, 0);
+        let x = if covariates { &inputs.x } else { &no_covariates };
+        let mut initial = vec![soften(self.kmeans(&inputs.x, count))];
         if count > 1 {
-            let mut near = sizes(flow);
-            near.multiply(&sizes(&kernel.gram(items)));
-            for affinity in [near, sizes(flow)] {
-                from.push(soften(self.kmeans(&spectral_embedding(&affinity, count)?, count)));
+            let mut weighted = absolute_values(flow);
+            weighted.multiply(&absolute_values(&kernel.gram(items)));
+            for affinity in [weighted, absolute_values(flow)] {
+                initial.push(soften(self.kmeans(&spectral_embedding(&affinity, count)?, count)));
             }
             let random = |start: u64| dirichlet(n, count, hash([self.seed, count as u64, start]));
-            from.extend((0..starts as u64).map(random));
+            initial.extend((0..starts as u64).map(random));
         }
-        let gram = |place: [f64; 2]| {
-            let mut k = kernel.with_log_lengthscales_plus(place[1]).gram(items);
-            k.scale(prepared.share * place[0].exp());
+        let scaled_root = |log_factors: [f64; 2]| {
+            let mut k = kernel.with_log_lengthscales_plus(log_factors[1]).gram(items);
+            k.scale(inputs.variance * log_factors[0].exp());
             psd_root(&k, 1e-12)
         };
-        let mut place = [0.0; 2];
-        let root = gram(place)?;
+        let mut log_factors = [0.0; 2];
+        let root = scaled_root(log_factors)?;
         let data = MixtureData { duels, x, psd_root: &root };
-        let run = |q: Matrix| Mixture::from(&data, q, self.control());
-        let runs = from.into_par_iter().map(run).collect::<Result<Vec<Mixture>>>()?;
-        let higher = |best: Mixture, other: Mixture| if other.bound() > best.bound() { other } else { best };
-        let Some(mut best) = runs.into_iter().reduce(higher) else {
+        let run = |q: Matrix| Mixture::fit(&data, q, self.control());
+        let runs = initial.into_par_iter().map(run).collect::<Result<Vec<Mixture>>>()?;
+        let better = |best: Mixture, other: Mixture| if other.bound() > best.bound() { other } else { best };
+        let Some(mut best) = runs.into_iter().reduce(better) else {
             return Err(Error::parameter("starts", 0, "there must be 1 or more"));
         };
         // The scales of utilities and of all length scales are increased or decreased while the bound
         // increases.
         let mut steps = [[4.0_f64.ln(), 0.0], [0.0, 2.0_f64.ln()]];
-        for _ in 0..if self.process.tune { ROUNDS } else { 0 } {
-            let mut moved = false;
+        for _ in 0..if self.process.tune { KERNEL_SEARCH_ROUNDS } else { 0 } {
+            let mut improved = false;
             for step in &steps {
                 for sign in [1.0, -1.0] {
-                    let next = [place[0] + sign * step[0], place[1] + sign * step[1]];
-                    let root = gram(next)?;
+                    let next_log_factors = [log_factors[0] + sign * step[0], log_factors[1] + sign * step[1]];
+                    let root = scaled_root(next_log_factors)?;
                     let data = MixtureData { duels, x, psd_root: &root };
-                    let result = Mixture::from(&data, best.memberships.clone(), self.control())?;
+                    let result = Mixture::fit(&data, best.memberships.clone(), self.control())?;
                     if result.bound() > best.bound() + 1e-3 {
-                        (place, best, moved) = (next, result, true);
+                        (log_factors, best, improved) = (next_log_factors, result, true);
                         break;
                     }
                 }
             }
-            if !moved {
+            if !improved {
                 steps.iter_mut().flatten().for_each(|s| *s *= 0.5);
             }
         }
         let q = &best.memberships;
-        let likeliest =
+        let most_probable =
             |i: usize| (0..count).rev().max_by(|a, b| q[(i, *a)].total_cmp(&q[(i, *b)])).unwrap_or(0);
-        let labels: Vec<usize> = (0..n).map(likeliest).collect();
-        // Clusters are in the order of their first items; clusters that are no item's most probable one are
-        // last.
+        let labels: Vec<usize> = (0..n).map(most_probable).collect();
+        // Clusters are in the order of their first items. Those without an item for which they are the most
+        // probable one are last.
         let mut order = kmeans::order(&labels);
         order.extend((0..count).filter(|c| !labels.contains(c)));
         let memberships = Matrix::from_fn(n, count, |i, c| q[(i, order[c])]);
@@ -329,13 +329,13 @@ impl Clusterer {
         if self.subsamples == 0 {
             return Ok(None);
         }
-        let fixed = PreferenceProcess { tune: false, ..process.clone() };
-        let kept = ((SUBSAMPLE * duels.pairs().len() as f64).round() as usize).max(1);
+        let untuned_process = PreferenceProcess { tune: false, ..process.clone() };
+        let n_pairs = ((SUBSAMPLE_SHARE * duels.pairs().len() as f64).round() as usize).max(1);
         let mut sum = 0.0;
         for t in 0..self.subsamples {
-            let part = duels.sample(kept, hash([self.seed, 1 << 40, t as u64]));
-            let prepared = self.prepare(items, &part, &fixed)?;
-            sum += adjusted_rand(labels, &self.clusters(&prepared, items, &part, count)?.labels);
+            let subsample = duels.sample(n_pairs, hash([self.seed, 1 << 40, t as u64]));
+            let inputs = self.prepare(items, &subsample, &untuned_process)?;
+            sum += adjusted_rand(labels, &self.clusters(&inputs, items, &subsample, count)?.labels);
             self.control().step();
         }
         Ok(Some(sum / self.subsamples as f64))
@@ -360,7 +360,7 @@ fn comparisons(duels: &Duels) -> Matrix {
     out
 }
 
-fn sizes(flow: &Matrix) -> Matrix {
+fn absolute_values(flow: &Matrix) -> Matrix {
     let mut out = flow.clone();
     out.map_in_place(f64::abs);
     out
@@ -400,15 +400,15 @@ fn standardised(items: &Table) -> Matrix {
             }
         }
     }
-    let mut kept: Vec<Vec<f64>> = Vec::new();
+    let mut varying_columns: Vec<Vec<f64>> = Vec::new();
     for mut column in columns {
         let mean = mean(&column);
         column.iter_mut().for_each(|v| *v -= mean);
         let sd = (column.iter().map(|v| v * v).sum::<f64>() / n as f64).sqrt();
         if sd > 1e-12 * mean.abs() {
             column.iter_mut().for_each(|v| *v /= sd);
-            kept.push(column);
+            varying_columns.push(column);
         }
     }
-    Matrix::from_columns(n, &kept)
+    Matrix::from_columns(n, &varying_columns)
 }

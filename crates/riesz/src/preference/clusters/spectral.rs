@@ -17,19 +17,19 @@ use crate::linalg::{Matrix, symmetric_eigen};
 /// [`Error::Parameter`] if there are fewer singular values; [`Error::Overflow`].
 pub fn singular_vectors(skew: &Matrix, clusters: usize) -> Result<(Vec<f64>, Matrix)> {
     let n = skew.rows();
-    let kept = 2 * clusters;
-    if kept > n {
+    let n_vectors = 2 * clusters;
+    if n_vectors > n {
         let allowed = format!("each cluster needs two singular vectors, and {n} items have {n}");
         return Err(Error::parameter("clusters", clusters, allowed));
     }
     let (values, vectors) = symmetric_eigen(&skew.transpose().matmul(skew))?;
     let singular = values.iter().rev().map(|v| v.max(0.0).sqrt()).collect();
-    Ok((singular, last_columns(&vectors, kept)))
+    Ok((singular, last_columns(&vectors, n_vectors)))
 }
 
 /// Returns the last columns, the last one first.
-fn last_columns(vectors: &Matrix, kept: usize) -> Matrix {
-    Matrix::from_fn(vectors.rows(), kept, |i, c| vectors[(i, vectors.cols() - 1 - c)])
+fn last_columns(vectors: &Matrix, n_vectors: usize) -> Matrix {
+    Matrix::from_fn(vectors.rows(), n_vectors, |i, c| vectors[(i, vectors.cols() - 1 - c)])
 }
 
 /// Returns the coordinates of the items for spectral clustering by an affinity ≥ 0. They are the first
@@ -40,14 +40,14 @@ fn last_columns(vectors: &Matrix, kept: usize) -> Matrix {
 /// [`Error::Overflow`].
 pub fn spectral_embedding(affinity: &Matrix, clusters: usize) -> Result<Matrix> {
     let n = affinity.rows();
-    let mut normal = affinity.clone();
-    (0..n).for_each(|i| normal[(i, i)] = 0.0);
-    let degree = |i: usize| normal.row(i).iter().sum::<f64>();
+    let mut normalised = affinity.clone();
+    (0..n).for_each(|i| normalised[(i, i)] = 0.0);
+    let degree = |i: usize| normalised.row(i).iter().sum::<f64>();
     let root: Vec<f64> = (0..n).map(|i| Some(degree(i).sqrt()).filter(|d| *d > 0.0).unwrap_or(1.0)).collect();
     for i in 0..n {
-        normal.row_mut(i).iter_mut().zip(&root).for_each(|(v, r)| *v /= r * root[i]);
+        normalised.row_mut(i).iter_mut().zip(&root).for_each(|(v, r)| *v /= r * root[i]);
     }
-    let (_, vectors) = symmetric_eigen(&normal)?;
+    let (_, vectors) = symmetric_eigen(&normalised)?;
     let mut out = last_columns(&vectors, clusters);
     for i in 0..n {
         out.row_mut(i).iter_mut().for_each(|v| *v /= root[i]);

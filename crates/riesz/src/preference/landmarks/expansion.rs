@@ -19,12 +19,12 @@ use crate::preference::pair_kernel::{self, Pair, PairKernel, wide_rows_in};
 use crate::table::{ColumnKind, Table};
 
 /// The largest number of cells of an expansion's points: 512 MB.
-const LARGEST: usize = 1 << 26;
+const MAX_CELLS: usize = 1 << 26;
 
 /// Support points of an expansion without their contexts: the rows of their sides, pairs of these rows (the
 /// same for each landmark of contexts), and coefficients.
 struct SupportPairs {
-    half_rows: Table,
+    side_rows: Table,
     pairs: Vec<Pair>,
     coef: Vec<f64>,
 }
@@ -40,53 +40,54 @@ impl SupportPairs {
 impl PreferenceFeatureMaps {
     /// Returns the posterior mean with the coefficients `alpha` of the compared pairs, or the reason why it
     /// is not available, see [`LandmarkFit::model`](super::LandmarkFit::model).
-    #[allow(clippy::too_many_arguments, reason = "called from one place")]
+    #[allow(clippy::too_many_arguments, reason = "it has one caller")]
     pub fn expansion(
         &self,
         prior: &PairKernel,
         margin: Option<f64>,
         items: &Table,
-        for_items: &LandmarkInterpolation,
+        interpolation: &LandmarkInterpolation,
         compared: &ComparedPairs,
         alpha: &[f64],
         card: Vec<CardEntry>,
     ) -> Result<std::result::Result<KernelExpansion, &'static str>> {
         let context_landmarks = self.contexts.as_ref().map(|context_map| &context_map.landmarks);
         let contexts = context_landmarks.map_or(1, Table::rows);
-        let levels = |utility: &ExtraUtility| {
+        let level_count = |utility: &ExtraUtility| {
             if let ExtraUtility::Levels { count, .. } = utility { *count } else { 0 }
         };
         let n_extra_points: usize = self
             .extra_utilities
             .iter()
-            .map(levels)
-            .chain(for_items.extra_utilities.iter().flatten().map(Matrix::cols))
+            .map(level_count)
+            .chain(interpolation.extra_utilities.iter().flatten().map(Matrix::cols))
             .sum();
-        let q = for_items.items.cols();
+        let q = interpolation.items.cols();
         let count = if prior.generalised_variance > 0.0 { q * (q - 1) } else { 0 } + 2 * (q + n_extra_points);
         let width = 2 * items.width() + context_landmarks.map_or(0, Table::width);
-        if count.saturating_mul(contexts).saturating_mul(width) > LARGEST {
+        if count.saturating_mul(contexts).saturating_mul(width) > MAX_CELLS {
             return Ok(Err("there are too many pairs of landmarks times landmarks of contexts: take fewer \
                            landmarks"));
         }
         let kernels: Vec<&Kernel> = self.dense_maps().map(|map| &map.kernel).collect();
         let neutral = match NeutralRow::for_prior(prior, items, &kernels)? {
             Ok(row) => row,
-            Err(why) => return Ok(Err(why)),
+            Err(reason) => return Ok(Err(reason)),
         };
         let support = |c: usize| {
             let terms = alpha.iter().zip(&compared.contexts);
-            let slopes: Vec<f64> = terms.map(|(a, &context)| a * for_items.contexts[(context, c)]).collect();
-            self.points(prior, &neutral, items, for_items, &compared.pairs, &slopes)
+            let slopes: Vec<f64> =
+                terms.map(|(a, &context)| a * interpolation.contexts[(context, c)]).collect();
+            self.support_pairs(prior, &neutral, items, interpolation, &compared.pairs, &slopes)
         };
-        let SupportPairs { half_rows: halves, pairs, mut coef } = support(0)?;
+        let SupportPairs { side_rows, pairs, mut coef } = support(0)?;
         for c in 1..contexts {
             coef.extend(support(c)?.coef);
         }
         let repeated_pairs = pairs.repeat(contexts);
         let rows: Vec<usize> = (0..repeated_pairs.len()).map(|i| i / pairs.len().max(1)).collect();
         let points = wide_rows_in(
-            &halves,
+            &side_rows,
             &repeated_pairs,
             context_landmarks.map(|table| table.select_rows(&rows)).as_ref(),
         )?;
@@ -95,56 +96,56 @@ impl PreferenceFeatureMaps {
     }
 
     /// Returns the support pairs of one landmark of contexts, given coefficients of the compared pairs.
-    fn points(
+    fn support_pairs(
         &self,
         prior: &PairKernel,
         neutral: &NeutralRow,
         items: &Table,
-        for_items: &LandmarkInterpolation,
+        interpolation: &LandmarkInterpolation,
         compared: &[Pair],
-        slopes: &[f64],
+        alpha: &[f64],
     ) -> Result<SupportPairs> {
-        let (p, n, q) = (&for_items.items, items.rows(), for_items.items.cols());
-        let mut sums = vec![0.0; n];
+        let (p, n, q) = (&interpolation.items, items.rows(), interpolation.items.cols());
+        let mut item_sums = vec![0.0; n];
         let mut columns = vec![Vec::new(); n];
-        for (&(l, r), a) in compared.iter().zip(slopes) {
+        for (&(l, r), a) in compared.iter().zip(alpha) {
             columns[r].push((l, *a));
             columns[l].push((r, -a));
         }
-        add_differences(&mut sums, compared, slopes.iter().copied());
+        add_differences(&mut item_sums, compared, alpha.iter().copied());
         let mut out = SupportPairs {
-            half_rows: neutral.for_items(&self.items.landmarks)?,
+            side_rows: neutral.with_neutral_utilities(&self.items.landmarks)?,
             pairs: Vec::new(),
             coef: Vec::new(),
         };
         if prior.generalised_variance > 0.0 {
             // M is skew: its transpose has the opposite sign.
-            let times = Sparse::from_columns(n, columns)?.transpose_times(p);
-            let weights = p.transpose().matmul(&times);
+            let product = Sparse::from_columns(n, columns)?.transpose_times(p);
+            let weights = p.transpose().matmul(&product);
             for (i, j) in index_pairs(q) {
-                let entry = 0.5 * (weights[(j, i)] - weights[(i, j)]);
-                out.push((i, j), entry);
+                let coef = 0.5 * (weights[(j, i)] - weights[(i, j)]);
+                out.push((i, j), coef);
             }
         }
-        out.half_rows = out.half_rows.stack(&neutral.nowhere)?;
+        out.side_rows = out.side_rows.stack(&neutral.row)?;
         if prior.utility_variance > 0.0 {
-            // With the neutral row on the other side, a side contributes alone, because the weights of
-            // landmarks need not sum to 0. Pairs of landmarks already contribute to the utility, which is
-            // subtracted.
-            let mut point_weights = p.transpose().matvec(&sums);
+            // Each landmark is paired with the neutral row, at which the kernel vanishes, because the weights
+            // of landmarks need not sum to 0. The pairs of landmarks above already contribute to the utility;
+            // their coefficients are subtracted.
+            let mut point_weights = p.transpose().matvec(&item_sums);
             out.pairs.iter().zip(&out.coef).for_each(|(&(i, _), c)| point_weights[i] -= c);
             for (i, weight) in point_weights.into_iter().enumerate() {
                 out.push((i, q), weight);
             }
         }
-        for (utility, between) in self.extra_utilities.iter().zip(&for_items.extra_utilities) {
-            let (rows, weights) = match (utility, between) {
-                (ExtraUtility::Through(known), Some(between)) => {
-                    let places: Vec<usize> = known.kernel.columns_read().collect();
-                    let value = |i: usize, j: usize| known.landmarks.get(i, j);
+        for (utility, weights_of_utility) in self.extra_utilities.iter().zip(&interpolation.extra_utilities) {
+            let (rows, weights) = match (utility, weights_of_utility) {
+                (ExtraUtility::Landmarks(feature_map), Some(weights_of_utility)) => {
+                    let columns: Vec<usize> = feature_map.kernel.columns_read().collect();
+                    let value = |i: usize, j: usize| feature_map.landmarks.get(i, j);
                     (
-                        neutral.with_columns(&places, known.landmarks.rows(), value)?,
-                        between.transpose().matvec(&sums),
+                        neutral.with_columns(&columns, feature_map.landmarks.rows(), value)?,
+                        weights_of_utility.transpose().matvec(&item_sums),
                     )
                 }
                 (ExtraUtility::Levels { column, count, .. }, _) => {
@@ -152,26 +153,26 @@ impl PreferenceFeatureMaps {
                     items
                         .column(*column)
                         .iter()
-                        .zip(&sums)
+                        .zip(&item_sums)
                         .for_each(|(level, s)| weights[*level as usize] += s);
                     (neutral.with_columns(&[*column], *count, |level, _| level as f64)?, weights)
                 }
-                (ExtraUtility::Through(_), None) => continue,
+                (ExtraUtility::Landmarks(_), None) => continue,
             };
-            let first = out.half_rows.rows();
-            out.half_rows = out.half_rows.stack(&rows)?;
+            let first_row = out.side_rows.rows();
+            out.side_rows = out.side_rows.stack(&rows)?;
             for (i, weight) in weights.into_iter().enumerate() {
-                out.push((first + i, q), weight);
+                out.push((first_row + i, q), weight);
             }
         }
         Ok(out)
     }
 }
 
-/// A neutral row: it is far from all items. Its columns of further utilities equal those of every point
-/// without a part in these utilities, so that they cancel.
+/// A row that is far from all items. Its columns of further utilities equal those of every point without a
+/// part in these utilities, so that these parts cancel.
 struct NeutralRow {
-    nowhere: Table,
+    row: Table,
     /// The indices of the columns of further utilities.
     columns: Vec<usize>,
 }
@@ -185,46 +186,46 @@ impl NeutralRow {
         dense_kernels: &[&Kernel],
     ) -> Result<std::result::Result<Self, &'static str>> {
         let columns: Vec<usize> = prior.extra_utility_kernel.iter().flat_map(Kernel::columns_read).collect();
-        let by_items = prior.utility_variance + prior.generalised_variance > 0.0;
-        if by_items && prior.items.columns_read().any(|j| columns.contains(&j)) {
+        let reads_items = prior.utility_variance + prior.generalised_variance > 0.0;
+        if reads_items && prior.items.columns_read().any(|j| columns.contains(&j)) {
             return Ok(Err("further utilities read columns of the kernel of items"));
         }
-        let far = |j: usize| match &items.columns()[j].kind {
+        let value = |j: usize| match &items.columns()[j].kind {
             ColumnKind::Numeric if columns.contains(&j) => 0.0,
             ColumnKind::Numeric => 1e12 * (1.0 + items.column(j).iter().fold(0.0_f64, |a, v| a.max(v.abs()))),
             ColumnKind::Categorical { levels } if columns.contains(&j) => (levels.len() - 1) as f64,
             ColumnKind::Categorical { .. } => 0.0,
         };
-        let nowhere =
-            Table::from_column_major(items.columns().to_vec(), 1, (0..items.width()).map(far).collect())?;
-        let vanishes = |k: &Kernel| k.cross_gram(items, &nowhere).data().iter().all(|k| *k == 0.0);
-        let needed = prior.utility_variance > 0.0 || by_items && prior.extra_utility_kernel.is_some();
-        if needed && !vanishes(&prior.items) || !dense_kernels.iter().all(|k| vanishes(k)) {
+        let row =
+            Table::from_column_major(items.columns().to_vec(), 1, (0..items.width()).map(value).collect())?;
+        let vanishes = |k: &Kernel| k.cross_gram(items, &row).data().iter().all(|k| *k == 0.0);
+        let must_vanish = prior.utility_variance > 0.0 || reads_items && prior.extra_utility_kernel.is_some();
+        if must_vanish && !vanishes(&prior.items) || !dense_kernels.iter().all(|k| vanishes(k)) {
             return Ok(Err(
                 "the kernel does not vanish far from all items, as Gaussian and Matérn kernels do",
             ));
         }
-        Ok(Ok(Self { nowhere, columns }))
+        Ok(Ok(Self { row, columns }))
     }
 
     /// Returns the items with the neutral row's columns of further utilities.
-    fn for_items(&self, items: &Table) -> Result<Table> {
-        let kept: Vec<usize> = (0..items.width()).filter(|j| !self.columns.contains(j)).collect();
-        self.with_columns(&kept, items.rows(), |i, j| items.get(i, j))
+    fn with_neutral_utilities(&self, items: &Table) -> Result<Table> {
+        let item_columns: Vec<usize> = (0..items.width()).filter(|j| !self.columns.contains(j)).collect();
+        self.with_columns(&item_columns, items.rows(), |i, j| items.get(i, j))
     }
 
-    /// Returns rows that equal the neutral row except in the columns `places`.
+    /// Returns rows that equal the neutral row except in `columns`.
     fn with_columns(
         &self,
-        places: &[usize],
+        columns: &[usize],
         rows: usize,
         value: impl Fn(usize, usize) -> f64,
     ) -> Result<Table> {
         let row = |i: usize| {
-            let mut row = self.nowhere.row(0);
-            places.iter().for_each(|&j| row[j] = value(i, j));
+            let mut row = self.row.row(0);
+            columns.iter().for_each(|&j| row[j] = value(i, j));
             row
         };
-        Table::from_named_rows(self.nowhere.columns().to_vec(), &(0..rows).map(row).collect::<Vec<_>>())
+        Table::from_named_rows(self.row.columns().to_vec(), &(0..rows).map(row).collect::<Vec<_>>())
     }
 }

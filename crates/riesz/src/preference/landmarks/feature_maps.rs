@@ -28,7 +28,7 @@ pub(super) enum ExtraUtility {
         count: usize,
         scale: f64,
     },
-    Through(Nystrom),
+    Landmarks(Nystrom),
 }
 
 /// Interpolation weights of the training data between landmarks.
@@ -56,49 +56,49 @@ impl ExtraUtility {
 
 impl PreferenceFeatureMaps {
     /// Chooses at most the given numbers of landmarks of items and contexts, whose rows have the weights
-    /// `counts`. Returns the maps, the features of all rows, their interpolation weights, and the unexplained
-    /// shares of the variance of items and of contexts.
+    /// `item_weights` and `context_weights`. Returns the maps, the features of all rows, their interpolation
+    /// weights, and the unexplained shares of the variance of items and of contexts.
     pub fn choose(
         prior: &PairKernel,
         (items, contexts): (&Table, Option<&Table>),
-        [most, most_contexts]: [usize; 2],
-        [counts, context_counts]: [&[f64]; 2],
+        [max_landmarks, max_context_landmarks]: [usize; 2],
+        [item_weights, context_weights]: [&[f64]; 2],
         seed: u64,
         stop: &AtomicBool,
     ) -> Result<(Self, SkewFeatures, LandmarkInterpolation, [f64; 2])> {
-        let of_items = Nystrom::choose(&prior.items, items, most, counts, seed, stop)?;
-        let (mut extra_utilities, mut interpolated, mut dense) = (Vec::new(), Vec::new(), Vec::new());
+        let choice = Nystrom::choose(&prior.items, items, max_landmarks, item_weights, seed, stop)?;
+        let (mut extra_utilities, mut interpolation, mut dense) = (Vec::new(), Vec::new(), Vec::new());
         for term in prior.extra_utility_kernel.iter().flat_map(|k| &k.terms) {
             if let Some(utility) = ExtraUtility::levels(term, items) {
-                interpolated.push(None);
+                interpolation.push(None);
                 extra_utilities.push(utility);
                 continue;
             }
             let kernel = Kernel { terms: vec![term.clone()] };
-            let choice = Nystrom::choose(&kernel, items, most, counts, seed, stop)?;
-            dense.push(choice.features);
-            interpolated.push(Some(choice.interpolated));
-            extra_utilities.push(ExtraUtility::Through(choice.known));
+            let extra = Nystrom::choose(&kernel, items, max_landmarks, item_weights, seed, stop)?;
+            dense.push(extra.features);
+            interpolation.push(Some(extra.interpolation));
+            extra_utilities.push(ExtraUtility::Landmarks(extra.feature_map));
         }
-        let of_contexts = prior.contexts.as_ref().zip(contexts).map(|(context_kernel, table)| {
+        let context_choice = prior.contexts.as_ref().zip(contexts).map(|(context_kernel, table)| {
             let kernel = context_kernel.with_shared_part();
-            Nystrom::choose(&kernel, table, most_contexts, context_counts, seed, stop)
+            Nystrom::choose(&kernel, table, max_context_landmarks, context_weights, seed, stop)
         });
         let constant_feature = Matrix::column_vector(vec![1.0]);
-        let (contexts, phi, between, unknown_contexts) = match of_contexts.transpose()? {
-            Some(LandmarkChoice { known, features, interpolated, unknown }) => {
-                (Some(known), features, interpolated, unknown)
+        let (contexts, phi, context_interpolation, unexplained_contexts) = match context_choice.transpose()? {
+            Some(LandmarkChoice { feature_map, features, interpolation, unexplained }) => {
+                (Some(feature_map), features, interpolation, unexplained)
             }
             None => (None, constant_feature.clone(), constant_feature, 0.0),
         };
-        let known = Self { items: of_items.known, extra_utilities, contexts };
-        let features = known.assemble_features(prior, items, &of_items.features, dense, phi)?;
-        let interpolated = LandmarkInterpolation {
-            items: of_items.interpolated,
-            extra_utilities: interpolated,
-            contexts: between,
+        let feature_maps = Self { items: choice.feature_map, extra_utilities, contexts };
+        let features = feature_maps.assemble_features(prior, items, &choice.features, dense, phi)?;
+        let interpolation = LandmarkInterpolation {
+            items: choice.interpolation,
+            extra_utilities: interpolation,
+            contexts: context_interpolation,
         };
-        Ok((known, features, interpolated, [of_items.unknown, unknown_contexts]))
+        Ok((feature_maps, features, interpolation, [choice.unexplained, unexplained_contexts]))
     }
 
     pub fn features(
@@ -120,7 +120,7 @@ impl PreferenceFeatureMaps {
     pub fn dense_maps(&self) -> impl Iterator<Item = &Nystrom> {
         self.extra_utilities.iter().filter_map(|utility| match utility {
             ExtraUtility::Levels { .. } => None,
-            ExtraUtility::Through(map) => Some(map),
+            ExtraUtility::Landmarks(map) => Some(map),
         })
     }
 
@@ -135,9 +135,9 @@ impl PreferenceFeatureMaps {
         contexts: Matrix,
     ) -> Result<SkewFeatures> {
         let n = items.rows();
-        let scaled = |share: f64| {
-            let mut features = if share > 0.0 { item_features.clone() } else { Matrix::zeros(n, 0) };
-            features.scale(share);
+        let scaled = |factor: f64| {
+            let mut features = if factor > 0.0 { item_features.clone() } else { Matrix::zeros(n, 0) };
+            features.scale(factor);
             features
         };
         dense.insert(0, scaled(prior.utility_variance.sqrt()));

@@ -26,8 +26,8 @@ pub struct LandmarkFunction {
     pub prior: PairKernel,
     /// The margin of ties that was used.
     pub margin: Option<f64>,
-    pub(super) known: PreferenceFeatureMaps,
-    pub(super) learnt: TrainingData,
+    pub(super) feature_maps: PreferenceFeatureMaps,
+    pub(super) training: TrainingData,
     pub(super) mean: SkewWeights,
     /// Posterior draws, as deviations from the mean.
     pub(super) draws: Vec<SkewWeights>,
@@ -68,12 +68,12 @@ pub struct LandmarkParameters {
 impl LandmarkFunction {
     /// Returns the items that are landmarks, q rows.
     pub fn landmarks(&self) -> &Table {
-        &self.known.items.landmarks
+        &self.feature_maps.items.landmarks
     }
 
     /// Returns the landmarks of contexts, if there are contexts.
     pub fn context_landmarks(&self) -> Option<&Table> {
-        self.known.contexts.as_ref().map(|context_map| &context_map.landmarks)
+        self.feature_maps.contexts.as_ref().map(|context_map| &context_map.landmarks)
     }
 
     fn prepare_query(
@@ -82,7 +82,7 @@ impl LandmarkFunction {
         pairs: &[Pair],
         contexts: Option<&Table>,
     ) -> Result<(SkewFeatures, ComparedPairs)> {
-        if self.known.contexts.is_some() != contexts.is_some() {
+        if self.feature_maps.contexts.is_some() != contexts.is_some() {
             let (value, allowed) = if contexts.is_some() {
                 ("some", "the model was fitted to duels without contexts: leave them out")
             } else {
@@ -91,7 +91,7 @@ impl LandmarkFunction {
             return Err(Error::parameter("contexts", value, allowed));
         }
         check_contexts(contexts, pairs)?;
-        let features = self.known.features(&self.prior, items, contexts)?;
+        let features = self.feature_maps.features(&self.prior, items, contexts)?;
         let rows = (0..pairs.len()).map(|i| if contexts.is_some() { i } else { 0 }).collect();
         Ok((features, ComparedPairs { pairs: pairs.to_vec(), contexts: rows }))
     }
@@ -100,22 +100,22 @@ impl LandmarkFunction {
     /// the explained one, so duels have no information about it.
     fn residual_variance(
         &self,
-        (features, met): (&SkewFeatures, &ComparedPairs),
+        (features, compared): (&SkewFeatures, &ComparedPairs),
         items: &Table,
         contexts: Option<&Table>,
     ) -> Result<Vec<f64>> {
         let items = items.align_to(self.landmarks().columns())?;
         let aligned_contexts =
-            contexts.zip(self.context_landmarks()).map(|(table, known)| table.align_to(known.columns()));
-        let rows = wide_rows_in(&items, &met.pairs, aligned_contexts.transpose()?.as_ref())?;
+            contexts.zip(self.context_landmarks()).map(|(table, fitted)| table.align_to(fitted.columns()));
+        let rows = wide_rows_in(&items, &compared.pairs, aligned_contexts.transpose()?.as_ref())?;
         let (kernel, width) = (self.prior.wide_row_kernel(items.width()), items.width());
-        let residual_of = |(i, (pair, context)): (usize, (&Pair, &usize))| {
+        let residual_variance = |(i, (pair, context)): (usize, (&Pair, &usize))| {
             let row = rows.row(i);
-            let back = [&row[width..2 * width], &row[..width], &row[2 * width..]].concat();
-            let total = kernel.eval(&row, &row) - kernel.eval(&row, &back);
-            (total - features.variance(*pair, *context)).max(0.0)
+            let swapped = [&row[width..2 * width], &row[..width], &row[2 * width..]].concat();
+            let prior_variance = kernel.eval(&row, &row) - kernel.eval(&row, &swapped);
+            (prior_variance - features.variance(*pair, *context)).max(0.0)
         };
-        Ok(met.pairs.par_iter().zip(&met.contexts).enumerate().map(residual_of).collect())
+        Ok(compared.pairs.par_iter().zip(&compared.contexts).enumerate().map(residual_variance).collect())
     }
 
     /// Returns the posterior mean of the log odds that the left item of each pair wins; `contexts` has one
@@ -154,9 +154,9 @@ impl LandmarkFunction {
             squares.iter_mut().zip(deviations).for_each(|(s, v)| *s += v * v);
         }
         let count = self.draws.len() as f64;
-        let unknown = self.residual_variance((&features, &compared), items, contexts)?;
+        let residual = self.residual_variance((&features, &compared), items, contexts)?;
         let sd =
-            squares.iter().zip(unknown).map(|(s, unexplained)| (s / count + unexplained).sqrt()).collect();
+            squares.iter().zip(residual).map(|(s, unexplained)| (s / count + unexplained).sqrt()).collect();
         Ok((features.log_odds(&self.mean, &compared), sd))
     }
 
@@ -173,17 +173,18 @@ impl LandmarkFunction {
         contexts: Option<&Table>,
         stop: &AtomicBool,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
-        let TrainingData { items: own, contexts: around, compared: learnt, curvature: curve } = &self.learnt;
+        let training = &self.training;
         let (features, compared) = self.prepare_query(items, pairs, contexts)?;
-        let of_learnt = self.known.features(&self.prior, own, around.as_ref())?;
-        let problem = SkewModel::new(&of_learnt, learnt);
-        let unknown = self.residual_variance((&features, &compared), items, contexts)?;
+        let training_features =
+            self.feature_maps.features(&self.prior, &training.items, training.contexts.as_ref())?;
+        let model = SkewModel::new(&training_features, &training.compared);
+        let residual = self.residual_variance((&features, &compared), items, contexts)?;
         let sd_of = |((pair, context), unexplained): ((&Pair, &usize), &f64)| {
             let evaluation = features.evaluation(*pair, *context);
-            let (solved, _) = problem.solve(curve, &evaluation, CG_TOLERANCE, stop)?;
+            let (solved, _) = model.solve(&training.curvature, &evaluation, CG_TOLERANCE, stop)?;
             Ok((evaluation.inner_product(&solved).max(0.0) + unexplained).sqrt())
         };
-        let pairs_with_residual = compared.pairs.par_iter().zip(&compared.contexts).zip(&unknown);
+        let pairs_with_residual = compared.pairs.par_iter().zip(&compared.contexts).zip(&residual);
         let sd = pairs_with_residual.map(sd_of).collect::<Result<Vec<_>>>()?;
         Ok((features.log_odds(&self.mean, &compared), sd))
     }
@@ -207,22 +208,22 @@ impl LandmarkFunction {
 
     /// Returns the parameters other than the prior and the margin.
     pub fn state(&self) -> LandmarkParameters {
-        let known = &self.known;
-        let bases = std::iter::once(&known.items).chain(known.dense_maps()).chain(&known.contexts);
+        let maps = &self.feature_maps;
+        let bases = std::iter::once(&maps.items).chain(maps.dense_maps()).chain(&maps.contexts);
         let upper = |v: &Matrix| (0..v.rows()).flat_map(|i| v.row(i)[i + 1..].to_vec()).collect::<Vec<f64>>();
         let row = |w: &SkewWeights| -> Vec<f64> {
             let other_weights = w.utilities.data().iter().chain(w.item_effects.data()).copied();
             w.pairs.iter().flat_map(upper).chain(other_weights).collect()
         };
         let rows: Vec<Vec<f64>> = std::iter::once(&self.mean).chain(&self.draws).map(row).collect();
-        let TrainingData { items, contexts, compared: met, curvature: curve } = self.learnt.clone();
+        let TrainingData { items, contexts, compared, curvature: curve } = self.training.clone();
         LandmarkParameters {
             bases: bases.map(|map| (map.landmarks.clone(), map.basis.clone())).collect(),
             weights: Matrix::from_row_major(rows.len(), rows[0].len(), rows.concat()),
             items,
             contexts,
-            pairs: met.pairs,
-            rows: met.contexts,
+            pairs: compared.pairs,
+            rows: compared.contexts,
             curve,
         }
     }
@@ -234,7 +235,7 @@ impl LandmarkFunction {
     pub fn from_state(prior: PairKernel, margin: Option<f64>, state: LandmarkParameters) -> Result<Self> {
         let LandmarkParameters { bases, weights, items, contexts, pairs, rows, curve } = state;
         let mut bases = bases.into_iter();
-        let mut next = |kernel: &Kernel| {
+        let mut next_map = |kernel: &Kernel| {
             let problem = || Error::format("a basis of landmarks is missing");
             let (landmarks, basis) = bases.next().ok_or_else(problem)?;
             let q = landmarks.rows();
@@ -243,32 +244,32 @@ impl LandmarkFunction {
             }
             Ok::<_, Error>(Nystrom { kernel: kernel.clone(), landmarks, basis })
         };
-        let of_items = next(&prior.items)?;
+        let item_map = next_map(&prior.items)?;
         let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms).map(|term| {
             match ExtraUtility::levels(term, &items) {
                 Some(utility) => Ok(utility),
-                None => next(&Kernel { terms: vec![term.clone()] }).map(ExtraUtility::Through),
+                None => next_map(&Kernel { terms: vec![term.clone()] }).map(ExtraUtility::Landmarks),
             }
         });
         let extra_utilities = terms.collect::<Result<Vec<_>>>()?;
-        let of_contexts = prior
+        let context_map = prior
             .contexts
             .as_ref()
-            .map(|context_kernel| next(&context_kernel.with_shared_part()))
+            .map(|context_kernel| next_map(&context_kernel.with_shared_part()))
             .transpose()?;
-        let known = PreferenceFeatureMaps { items: of_items, extra_utilities, contexts: of_contexts };
-        let features = known.features(&prior, &items, contexts.as_ref())?;
+        let feature_maps = PreferenceFeatureMaps { items: item_map, extra_utilities, contexts: context_map };
+        let features = feature_maps.features(&prior, &items, contexts.as_ref())?;
         let (q, c) = (features.items.cols(), features.contexts.cols());
         let (utilities, levels) = (features.utilities.cols(), features.item_effects.rows());
         let width = c * (q * q.saturating_sub(1) / 2 + utilities + levels);
         sized("a row of weights", "numbers", width, weights.cols(), "by the number of landmarks")?;
         sized("the list of curvatures", "numbers", pairs.len(), curve.len(), "one per pair")?;
         sized("the list of contexts", "numbers", pairs.len(), rows.len(), "one per pair")?;
-        let places = [
+        let bounds = [
             (pairs.iter().map(|p| p.0.max(p.1)).max(), items.rows()),
             (rows.iter().copied().max(), features.contexts.rows()),
         ];
-        if places.iter().any(|(largest_index, count)| largest_index.is_some_and(|index| index >= *count)) {
+        if bounds.iter().any(|(largest_index, count)| largest_index.is_some_and(|index| index >= *count)) {
             return Err(Error::format("compared pairs refer to items that do not exist"));
         }
         let mut weight_sets = (0..weights.rows()).map(|row_index| {
@@ -280,20 +281,20 @@ impl LandmarkFunction {
                     remaining = &remaining[1..];
                 }
             }
-            let (utilities_part, of_levels) = remaining.split_at(utilities * c);
-            weight_set.utilities = Matrix::from_row_major(utilities, c, utilities_part.to_vec());
-            weight_set.item_effects = Matrix::from_row_major(levels, c, of_levels.to_vec());
+            let (utility_part, level_part) = remaining.split_at(utilities * c);
+            weight_set.utilities = Matrix::from_row_major(utilities, c, utility_part.to_vec());
+            weight_set.item_effects = Matrix::from_row_major(levels, c, level_part.to_vec());
             weight_set
         });
         let problem = || Error::format("the weights are missing");
         let mean = weight_sets.next().ok_or_else(problem)?;
         let draws = weight_sets.collect();
-        let learnt = TrainingData {
+        let training = TrainingData {
             items,
             contexts,
             compared: ComparedPairs { pairs, contexts: rows },
             curvature: curve,
         };
-        Ok(Self { prior, margin, known, learnt, mean, draws })
+        Ok(Self { prior, margin, feature_maps, training, mean, draws })
     }
 }

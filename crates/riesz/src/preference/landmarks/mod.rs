@@ -35,8 +35,8 @@ use function::TrainingData;
 /// use riesz::preference::{Duels, LandmarkProcess, PreferenceProcess, wide_rows};
 /// use riesz::{Kernel, Table};
 ///
-/// let worth: Vec<[f64; 1]> = (0..40).map(|i| [f64::from(i) / 40.0]).collect();
-/// let items = Table::from_rows(&worth)?;
+/// let abilities: Vec<[f64; 1]> = (0..40).map(|i| [f64::from(i) / 40.0]).collect();
+/// let items = Table::from_rows(&abilities)?;
 /// let (winners, losers): (Vec<usize>, Vec<usize>) = (0..39).map(|i| (i + 1, i)).unzip();
 /// let duels = Duels::new(40, &winners, &losers, &[1.0; 39], None)?;
 /// let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.5]));
@@ -157,41 +157,41 @@ impl LandmarkProcess {
             contexts: context_data.map_or_else(|| vec![0; duels.pairs().len()], |c| c.rows.clone()),
         };
         let contexts = context_data.map_or(1, |c| c.table.rows());
-        // The sums of the weights of each item's duels, and of each context's duels.
-        let (mut counts, mut context_counts) = (vec![0.0; items.rows()], vec![0.0; contexts]);
-        add_to_both(&mut counts, &compared.pairs, duels.weight());
-        compared.contexts.iter().zip(duels.weight()).for_each(|(&c, w)| context_counts[c] += w);
+        // The total weight of the duels of each item, and of each context.
+        let (mut item_weights, mut context_weights) = (vec![0.0; items.rows()], vec![0.0; contexts]);
+        add_to_both(&mut item_weights, &compared.pairs, duels.weight());
+        compared.contexts.iter().zip(duels.weight()).for_each(|(&c, w)| context_weights[c] += w);
         let max_landmarks = [self.landmarks, self.context_landmarks];
         let tables = (items, context_data.map(|c| &c.table));
         let choice = PreferenceFeatureMaps::choose(
             &prior,
             tables,
             max_landmarks,
-            [&counts, &context_counts],
+            [&item_weights, &context_weights],
             process.seed,
             stop,
         )?;
-        let (known, features, interpolated, [unknown, unknown_contexts]) = choice;
-        warnings.extend(context_warning(&interpolated.contexts, unknown_contexts));
+        let (feature_maps, features, interpolation, [unknown, unknown_contexts]) = choice;
+        warnings.extend(context_warning(&interpolation.contexts, unknown_contexts));
         let (q, c) = (features.items.cols(), features.contexts.cols());
         let numbers_per_draw =
             c.saturating_mul(q.saturating_mul(q) + features.utilities.cols() + features.item_effects.rows());
         // Conjugate gradients need eight more such vectors.
         crate::memory::check_allocation("draws", self.draws + 8, numbers_per_draw)?;
 
-        let problem = SkewModel::new(&features, &compared);
-        let mode = problem.mode(&data.likelihood(margin), self.tolerance, stop)?;
+        let skew_model = SkewModel::new(&features, &compared);
+        let mode = skew_model.mode(&data.likelihood(margin), self.tolerance, stop)?;
         let mut random = Random::seed_from_u64(process.seed);
-        let draws = (0..self.draws).map(|_| problem.posterior_draw(&mode.curvature, &mut random, stop));
+        let draws = (0..self.draws).map(|_| skew_model.posterior_draw(&mode.curvature, &mut random, stop));
         let draws = draws.collect::<Result<Vec<_>>>()?;
         let mut card = vec![
             CardEntry::new("model", "preferential Gaussian process (landmarks)"),
             CardEntry::new("duels", duels.count()),
-            CardEntry::new("landmarks", known.items.landmarks.rows()),
+            CardEntry::new("landmarks", feature_maps.items.landmarks.rows()),
             CardEntry::measured("share of variance that landmarks do not know", unknown),
         ];
         card.extend(prior.card_entries());
-        if let (Some(context_kernel), Some(contexts)) = (&prior.contexts, &known.contexts) {
+        if let (Some(context_kernel), Some(contexts)) = (&prior.contexts, &feature_maps.contexts) {
             card.push(CardEntry::measured("shared by all contexts", context_kernel.shared));
             card.push(CardEntry::new("landmarks of contexts", contexts.landmarks.rows()));
             card.push(CardEntry::measured("share of contexts that these do not know", unknown_contexts));
@@ -203,10 +203,11 @@ impl LandmarkProcess {
             card.push(CardEntry::new(VANISHING_REFERENCE_FACT, "those of the utility"));
         }
         card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
-        let model = known.expansion(&prior, margin, items, &interpolated, &compared, &mode.alpha, card)?;
+        let model =
+            feature_maps.expansion(&prior, margin, items, &interpolation, &compared, &mode.alpha, card)?;
         let contexts = context_data.map(|c| c.table.clone());
-        let learnt = TrainingData { items: items.clone(), contexts, compared, curvature: mode.curvature };
-        let function = LandmarkFunction { prior, margin, known, learnt, mean: mode.weights, draws };
+        let training = TrainingData { items: items.clone(), contexts, compared, curvature: mode.curvature };
+        let function = LandmarkFunction { prior, margin, feature_maps, training, mean: mode.weights, draws };
         Ok(LandmarkFit {
             function,
             model,
@@ -223,20 +224,20 @@ impl LandmarkProcess {
     fn tune(&self, items: &Table, duels: &Duels) -> Result<PreferenceFit> {
         let sample = |pairs: usize| duels.sample(pairs, self.process.seed);
         let subset_pairs = self.tuning_pairs / 3;
-        let fewer = (subset_pairs >= MIN_TUNING_PAIRS && subset_pairs < duels.pairs().len())
+        let first_sample = (subset_pairs >= MIN_TUNING_PAIRS && subset_pairs < duels.pairs().len())
             .then(|| sample(subset_pairs));
-        self.process.fit_after(fewer.as_ref(), items, &sample(self.tuning_pairs.max(1)))
+        self.process.fit_after(first_sample.as_ref(), items, &sample(self.tuning_pairs.max(1)))
     }
 }
 
-/// Warns if the landmarks of contexts leave much of their variance unexplained. `interpolated` has a column
-/// for each landmark and a row for each context.
-fn context_warning(interpolated: &Matrix, unexplained: f64) -> Option<String> {
+/// Warns if the landmarks of contexts leave much of their variance unexplained. `weights` are the
+/// interpolation weights, contexts × landmarks.
+fn context_warning(weights: &Matrix, unexplained: f64) -> Option<String> {
     (unexplained > MAX_UNEXPLAINED_CONTEXTS).then(|| {
         format!(
             "{} landmarks of {} contexts leave {:.0} % of their variance unexplained: take more",
-            interpolated.cols(),
-            interpolated.rows(),
+            weights.cols(),
+            weights.rows(),
             100.0 * unexplained
         )
     })

@@ -32,19 +32,19 @@ pub(super) struct Nystrom {
 
 /// Landmarks chosen from the rows of a table.
 pub(super) struct LandmarkChoice {
-    pub known: Nystrom,
+    pub feature_map: Nystrom,
     /// Features of the rows, rows × q.
     pub features: Matrix,
     /// Weights of each row that interpolate values at the landmarks, rows × q.
-    pub interpolated: Matrix,
+    pub interpolation: Matrix,
     /// The share of the rows' variance that the landmarks do not explain.
-    pub unknown: f64,
+    pub unexplained: f64,
 }
 
 impl Nystrom {
     /// Chooses at most `max_landmarks` of the rows. Features are rotated so that their second moments, with
-    /// row i weighted by `counts[i]`, are diagonal. This speeds up conjugate gradients and does not change
-    /// the kernel. Cost O(rows q²).
+    /// row i weighted by `row_weights[i]`, are diagonal. This speeds up conjugate gradients and does not
+    /// change the kernel. Cost O(rows q²).
     ///
     /// # Errors
     /// [`Error::Overflow`]; [`Error::Parameter`] if the kernel of each row with itself is 0;
@@ -53,27 +53,27 @@ impl Nystrom {
         kernel: &Kernel,
         rows: &Table,
         max_landmarks: usize,
-        counts: &[f64],
+        row_weights: &[f64],
         seed: u64,
         stop: &AtomicBool,
     ) -> Result<LandmarkChoice> {
-        let (chosen, mut features, unknown) =
+        let (chosen, mut features, unexplained) =
             randomly_pivoted_cholesky(kernel, rows, max_landmarks, seed, stop)?;
         let q = chosen.len();
         let rows_of_lower = chosen.iter().enumerate().map(|(i, &row)| &features.row(row)[..=i]);
         let packed: Vec<f64> = rows_of_lower.flatten().copied().collect();
         let lower = Cholesky::from_packed(q, &packed, 0.0).ok_or_else(overflow)?;
-        let mut interpolated = features.transpose();
-        lower.solve_upper_in_place(&mut interpolated);
+        let mut interpolation = features.transpose();
+        lower.solve_upper_in_place(&mut interpolation);
 
         let mut weighted = features.clone();
-        weighted.scale_rows(counts.iter().copied());
+        weighted.scale_rows(row_weights.iter().copied());
         let (_, rotation) = symmetric_eigen(&features.transpose().matmul(&weighted))?;
         features = features.matmul(&rotation);
         let mut basis = rotation;
         lower.solve_upper_in_place(&mut basis);
-        let known = Self { kernel: kernel.clone(), landmarks: rows.select_rows(&chosen), basis };
-        Ok(LandmarkChoice { known, features, interpolated: interpolated.transpose(), unknown })
+        let feature_map = Self { kernel: kernel.clone(), landmarks: rows.select_rows(&chosen), basis };
+        Ok(LandmarkChoice { feature_map, features, interpolation: interpolation.transpose(), unexplained })
     }
 
     /// Returns the features of rows with the columns of the landmarks, rows × q. Cost O(rows q²).
@@ -104,37 +104,37 @@ fn randomly_pivoted_cholesky(
     if diagonal.iter().any(|v| !v.is_finite()) {
         return Err(overflow());
     }
-    let mut left = diagonal.clone();
+    let mut residual = diagonal.clone();
     let mut random = Random::seed_from_u64(seed);
     let (mut chosen, mut f) = (Vec::new(), Matrix::zeros(n, max_landmarks));
     let (isa, mut buffer, mut column) = (Isa::detect(), Vec::new(), vec![0.0; n]);
     while chosen.len() < max_landmarks {
         check_cancelled(stop)?;
-        let open = |i: &usize| left[*i] > VARIANCE_TOLERANCE * diagonal[*i];
-        let total: f64 = (0..n).filter(open).map(|i| left[i]).sum();
-        let mut remaining = total * random.random::<f64>();
-        let mut pick = None;
-        for i in (0..n).filter(open) {
-            pick = Some(i);
-            remaining -= left[i];
-            if remaining < 0.0 {
+        let is_unexplained = |i: &usize| residual[*i] > VARIANCE_TOLERANCE * diagonal[*i];
+        let total: f64 = (0..n).filter(is_unexplained).map(|i| residual[i]).sum();
+        let mut threshold = total * random.random::<f64>();
+        let mut pivot_row = None;
+        for i in (0..n).filter(is_unexplained) {
+            pivot_row = Some(i);
+            threshold -= residual[i];
+            if threshold < 0.0 {
                 break;
             }
         }
-        let Some(pick) = pick else { break };
+        let Some(pivot_row) = pivot_row else { break };
         let t = chosen.len();
-        kernel.row(isa, Columns::from_row(rows, 0), &rows.row(pick), &mut buffer, &mut column);
-        let pivot = f.row(pick)[..t].to_vec();
-        let root = left[pick].sqrt();
-        f.data_mut().par_chunks_mut(max_landmarks).zip(&column).zip(&mut left).for_each(
-            |((row, k), left)| {
-                row[t] = (k - dot(&row[..t], &pivot)) / root;
-                *left = (*left - row[t] * row[t]).max(0.0);
+        kernel.row(isa, Columns::from_row(rows, 0), &rows.row(pivot_row), &mut buffer, &mut column);
+        let pivot_features = f.row(pivot_row)[..t].to_vec();
+        let root = residual[pivot_row].sqrt();
+        f.data_mut().par_chunks_mut(max_landmarks).zip(&column).zip(&mut residual).for_each(
+            |((row, k), residual)| {
+                row[t] = (k - dot(&row[..t], &pivot_features)) / root;
+                *residual = (*residual - row[t] * row[t]).max(0.0);
             },
         );
-        f[(pick, t)] = root;
-        left[pick] = 0.0;
-        chosen.push(pick);
+        f[(pivot_row, t)] = root;
+        residual[pivot_row] = 0.0;
+        chosen.push(pivot_row);
     }
     let q = chosen.len();
     if q == 0 {
@@ -144,5 +144,5 @@ fn randomly_pivoted_cholesky(
     if q < max_landmarks {
         f = f.block(0..n, 0..q);
     }
-    Ok((chosen, f, left.iter().sum::<f64>() / diagonal.iter().sum::<f64>()))
+    Ok((chosen, f, residual.iter().sum::<f64>() / diagonal.iter().sum::<f64>()))
 }
