@@ -90,7 +90,7 @@ impl<'k> CentredKernel<'k> {
         centred
     }
 
-    /// The estimator whose pairs of rows count: those of a row with itself count only if it is biased.
+    /// The estimator. Pairs of a row with itself count only if it is biased.
     pub(super) fn estimator(&self) -> MmdEstimator {
         if self.unbiased { MmdEstimator::Unbiased } else { MmdEstimator::Biased }
     }

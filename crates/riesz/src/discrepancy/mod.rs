@@ -488,7 +488,7 @@ struct TestSpec<'q> {
     /// The rows over which orthogonal factors are centred, which must be the same for all draws.
     reference: &'q [usize],
     kernels: Vec<Kernel>,
-    /// The estimator, on which depends which pairs of rows count.
+    /// The estimator, which determines the pairs of rows that count.
     estimator: MmdEstimator,
     weights: &'q dyn PairWeights,
     draws: Option<&'q dyn NullDraws>,

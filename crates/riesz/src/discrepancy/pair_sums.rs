@@ -167,7 +167,7 @@ pub(super) struct ChannelSums {
     /// The value of the empty coalition.
     empty_value: f64,
     /// For each channel, `Σ |W_ij v_ij|`; and `Σ |v_ij|` (`unweighted`) if weights have absolute errors.
-    sizes: Vec<f64>,
+    absolute: Vec<f64>,
     unweighted: Vec<f64>,
 }
 
@@ -179,14 +179,14 @@ impl ChannelSums {
             null: vec![0.0; draws * drawn],
             drawn,
             empty_value: 0.0,
-            sizes: vec![0.0; channels],
+            absolute: vec![0.0; channels],
             unweighted: vec![0.0; channels],
         }
     }
 
     /// The largest difference of a channel's sums that rounding alone may cause.
     pub(super) fn tie_tolerance(&self, channel: usize) -> f64 {
-        1e-12 * self.sizes[channel]
+        1e-12 * self.absolute[channel]
     }
 
     /// Returns the studentised scores of a channel: observed, then in every draw.
@@ -217,9 +217,9 @@ struct PairGame<'p> {
 #[derive(Default)]
 struct Memory {
     factors: Vec<f64>,
-    /// The sizes of factors that are sums with cancellation, and the products of these sizes (`tops`).
+    /// The sizes of factors that are sums with cancellation, and their products (`size_products`).
     sizes: Vec<f64>,
-    tops: Vec<Lanes>,
+    size_products: Vec<Lanes>,
     active: Vec<u32>,
 }
 
@@ -314,7 +314,7 @@ impl<'k> SamplePairs<'k> {
         for part in parts.into_iter().map(|part| part.sums) {
             add_to(&mut total.observed, &part.observed);
             add_to(&mut total.null, &part.null);
-            add_to(&mut total.sizes, &part.sizes);
+            add_to(&mut total.absolute, &part.absolute);
             add_to(&mut total.unweighted, &part.unweighted);
             total.bound += part.bound;
             total.empty_value += part.empty_value;
@@ -391,7 +391,7 @@ impl ProductGame for PairGame<'_> {
             let last_row = columns.end.min(n);
             let rows = (0..last_row)
                 .step_by(TILE * TILES_PER_TASK)
-                .map(move |first| first..(first + TILE * TILES_PER_TASK).min(last_row));
+                .map(move |start| start..(start + TILE * TILES_PER_TASK).min(last_row));
             rows.map(move |rows| (rows, columns.clone()))
         });
         let tasks = tasks.filter(|(rows, columns)| estimator.end(rows.end - 1, n) > columns.start);
@@ -459,7 +459,7 @@ impl PairGame<'_> {
                 memory.sizes.resize(factors * length, 1.0);
                 let sizes = memory.sizes.chunks_exact_mut(length).enumerate();
                 sizes.for_each(|(k, out)| product.size(*isa, k, u, &x, out));
-                max_products(&memory.sizes, None, &weights, &mut memory.tops);
+                max_products(&memory.sizes, None, &weights, &mut memory.size_products);
             }
             reader.add_terms(&ProductTerms {
                 row,
@@ -473,7 +473,7 @@ impl PairGame<'_> {
                     active: &memory.active,
                     players: active,
                     weights: &weights,
-                    sizes: cancels.then_some(&memory.tops),
+                    sizes: cancels.then_some(&memory.size_products),
                     tinies: &[],
                     rounding: self.rounding(index, x.len(), columns.len(), length),
                 },
@@ -552,15 +552,16 @@ impl TermAccumulator for TileSummation<'_> {
             }
         }
         let mut statistic_size = None;
-        let (weighted, exact) = (sums.observed.iter_mut().zip(&mut sums.sizes), self.weights.error() == 0.0);
+        let (weighted, exact) =
+            (sums.observed.iter_mut().zip(&mut sums.absolute), self.weights.error() == 0.0);
         for ((channel, (sum, absolute_sum)), unweighted_sum) in
             values.chunks_exact(size).zip(weighted).zip(&mut sums.unweighted)
         {
-            let [value, size, unweighted] = weighted_sums(channel, &weights);
+            let [value, absolute, unweighted] = weighted_sums(channel, &weights);
             *sum += value;
-            *absolute_sum += size;
+            *absolute_sum += absolute;
             *unweighted_sum += if exact { 0.0 } else { unweighted };
-            statistic_size.get_or_insert(size);
+            statistic_size.get_or_insert(absolute);
         }
         let statistic_size = statistic_size.unwrap_or(0.0);
         // The error of the players' values is known pair by pair. That of the statistic depends on the sizes

@@ -32,20 +32,20 @@ fn compare(
     let n = table.rows();
     let kernel = Kernel::gaussian(&[1.0; D]);
     for b in 0..draws.count() {
-        let (mut statistic, mut empty) = (0.0, 0.0);
+        let (mut statistic, mut total) = (0.0, 0.0);
         for i in 0..n {
             for j in 0..n {
                 if i == j && estimator != MmdEstimator::Biased {
                     continue;
                 }
                 statistic += w(b, i, j) * kernel.eval(&table.row(i), &table.row(j));
-                empty += w(b, i, j);
+                total += w(b, i, j);
             }
         }
         let statistic_of_draw = sums.draws(0)[b];
         assert!((statistic_of_draw - statistic).abs() < 1e-12, "draw {b}: {statistic_of_draw} {statistic}");
         let values: f64 = (1..=D).map(|p| sums.draws(p)[b]).sum();
-        assert!((values - (statistic - empty)).abs() < 1e-12, "draw {b}: {values} {statistic} {empty}");
+        assert!((values - (statistic - total)).abs() < 1e-12, "draw {b}: {values} {statistic} {total}");
     }
 }
 
@@ -108,8 +108,8 @@ fn relabelled_statistics_equal_direct_sums() {
 fn permuted_statistics_equal_direct_sums() {
     let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 150);
     let (x, y) = (sample(n, 2), sample(n, 3));
-    for (unbiased, keep) in [(false, true), (false, false), (true, true), (true, false)] {
-        let centred = CentredKernel::new(&y, &kernel, unbiased, keep);
+    for (unbiased, cache) in [(false, true), (false, false), (true, true), (true, false)] {
+        let centred = CentredKernel::new(&y, &kernel, unbiased, cache);
         let draws = centred.permuted(37, 4);
         let computed = sums(&x, &kernel, centred.estimator(), &centred, &draws);
         let orders: Vec<Vec<usize>> =
