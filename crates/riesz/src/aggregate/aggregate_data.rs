@@ -18,17 +18,17 @@ const DISTANT_KERNEL_VALUE: f64 = 0.011_108_996_538_242_306;
 const MIN_MATCHED_SHARE: f64 = 0.02;
 
 /// Maximum numbers of rows and bags for an exact fit; larger data need inducing points.
-const MOST_ROWS: usize = 10_000;
-const MOST_BAGS: usize = 4_000;
+const MAX_EXACT_ROWS: usize = 10_000;
+const MAX_EXACT_BAGS: usize = 4_000;
 
 /// Maximum number of rows for an exact fit with mediated targets: fits through inducing points then also need
 /// all pairs of rows.
-const MOST_MEDIATED_ROWS: usize = 50_000;
-const MOST_POINTS: usize = 1_000;
+const MAX_EXACT_MEDIATED_ROWS: usize = 50_000;
+const MAX_POINTS: usize = 1_000;
 
 /// Largest deviation of fitted targets from the targets that may be rounding, in standard deviations of the
 /// targets.
-const ROUNDING: f64 = 1e-6;
+const ROUNDING_TOLERANCE: f64 = 1e-6;
 
 /// The data of downscaling: rows, the bags that aggregate them, and targets.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,21 +73,21 @@ impl Aggregates {
     /// mediated targets. Otherwise the number of inducing points is twice the number of targets, but between
     /// 200 and 1,000.
     pub fn usual_points(&self) -> Option<usize> {
-        let (_, places, _) = self.bags.weights().raw_parts();
+        let (_, row_indices, _) = self.bags.weights().raw_parts();
         let large = match self.mediated() {
-            0 => places.len() > MOST_ROWS || self.bags.count() > MOST_BAGS,
-            _ => places.len() > MOST_MEDIATED_ROWS,
+            0 => row_indices.len() > MAX_EXACT_ROWS || self.bags.count() > MAX_EXACT_BAGS,
+            _ => row_indices.len() > MAX_EXACT_MEDIATED_ROWS,
         };
-        large.then(|| (2 * self.targets.len()).clamp(200, MOST_POINTS))
+        large.then(|| (2 * self.targets.len()).clamp(200, MAX_POINTS))
     }
 
     /// Warnings about the data: few targets have rows of their own, or targets that are declared as sums
     /// decrease with the weights of their rows.
     pub fn warnings(&self) -> Vec<String> {
-        let means = self.bags.unit() == TargetUnit::Sum && self.targets_look_like_means();
+        let look_like_means = self.bags.unit() == TargetUnit::Sum && self.targets_look_like_means();
         let warning = "the targets are declared as sums, but do not grow with the weights of their rows: \
                        are they means?";
-        self.few_matched_warning().into_iter().chain(means.then(|| warning.into())).collect()
+        self.few_matched_warning().into_iter().chain(look_like_means.then(|| warning.into())).collect()
     }
 
     /// A warning if fewer than one in fifty targets have rows of their own.
@@ -108,11 +108,11 @@ impl Aggregates {
             self.targets.iter().zip(&self.bag_of_target).filter_map(|(z, bag)| Some((z.abs(), (*bag)?)));
         let (sizes, mass): (Vec<f64>, Vec<f64>) =
             matched.map(|(z, b)| (z, self.bags.weight_sums()[b])).unzip();
-        let (middle, typical) = (mean(&mass), mean(&sizes));
-        let max_deviation = mass.iter().map(|m| (m - middle).abs()).fold(0.0, f64::max);
-        let covariance: f64 = mass.iter().zip(&sizes).map(|(m, z)| (m - middle) * (z - typical)).sum();
-        let differ = sizes.iter().any(|size| *size != sizes[0]);
-        sizes.len() >= 5 && differ && max_deviation > 1e-9 * middle && covariance < 0.0
+        let (mean_mass, mean_size) = (mean(&mass), mean(&sizes));
+        let max_deviation = mass.iter().map(|m| (m - mean_mass).abs()).fold(0.0, f64::max);
+        let covariance: f64 = mass.iter().zip(&sizes).map(|(m, z)| (m - mean_mass) * (z - mean_size)).sum();
+        let sizes_vary = sizes.iter().any(|size| *size != sizes[0]);
+        sizes.len() >= 5 && sizes_vary && max_deviation > 1e-9 * mean_mass && covariance < 0.0
     }
 
     /// The mediated targets whose mediators are far from those of all bags with rows: by the given kernel,
@@ -120,9 +120,9 @@ impl Aggregates {
     /// J² + JM kernel values.
     pub fn distant_mediators(&self, kernel: &Kernel) -> Vec<usize> {
         let Some(mediators) = &self.mediators else { return Vec::new() };
-        let largest = kernel.gram(&mediators.bags).data().iter().copied().fold(0.0, f64::max);
+        let max_value = kernel.gram(&mediators.bags).data().iter().copied().fold(0.0, f64::max);
         let similarity = kernel.cross_gram(&mediators.targets, &mediators.bags);
-        let is_far = |t: &usize| similarity.row(*t).iter().all(|k| *k < DISTANT_KERNEL_VALUE * largest);
+        let is_far = |t: &usize| similarity.row(*t).iter().all(|k| *k < DISTANT_KERNEL_VALUE * max_value);
         unmatched_targets(&self.bag_of_target).into_iter().filter(is_far).collect()
     }
 
@@ -161,15 +161,15 @@ impl Aggregates {
     /// For sums it is the variance of the targets divided by their weights.
     pub(super) fn target_variance(&self) -> Result<f64> {
         let totals = self.mediators.as_ref().and_then(|m| m.totals.as_ref());
-        let size = |(t, bag_index): (usize, &Option<usize>)| match (self.bags.unit(), bag_index) {
+        let target_weight = |(t, bag_index): (usize, &Option<usize>)| match (self.bags.unit(), bag_index) {
             (TargetUnit::Mean, _) => 1.0,
             (TargetUnit::Sum, Some(bag)) => self.bags.weight_sums().get(*bag).copied().unwrap_or(1.0),
             (TargetUnit::Sum, None) => {
                 totals.and_then(|target_totals| target_totals.get(t)).copied().unwrap_or(1.0)
             }
         };
-        let sizes: Vec<f64> = self.bag_of_target.iter().enumerate().map(size).collect();
-        let (mean, mean_square) = mean_variance_of_sums(&self.targets, &sizes, &sizes);
+        let target_weights: Vec<f64> = self.bag_of_target.iter().enumerate().map(target_weight).collect();
+        let (mean, mean_square) = mean_variance_of_sums(&self.targets, &target_weights, &target_weights);
         check_spread("of bags", mean, mean_square)?;
         Ok(mean_square)
     }
@@ -189,6 +189,6 @@ impl Aggregates {
         let deviations = targets.iter().zip(fitted).map(|(z, value)| (z - value).abs()).enumerate();
         deviations
             .max_by(|a, b| a.1.total_cmp(&b.1))
-            .filter(|(_, deviation)| deviation.is_nan() || *deviation > ROUNDING * sd)
+            .filter(|(_, deviation)| deviation.is_nan() || *deviation > ROUNDING_TOLERANCE * sd)
     }
 }

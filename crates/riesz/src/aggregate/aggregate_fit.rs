@@ -35,8 +35,8 @@ pub struct AggregateFit {
     /// Weights a of ties and targets.
     pub(super) weights: Vec<f64>,
     /// Responses of bags, and of ties and targets, to a constant function 1.
-    pub(super) of_bags: Vec<f64>,
-    pub(super) constants: Vec<f64>,
+    pub(super) bag_responses: Vec<f64>,
+    pub(super) responses: Vec<f64>,
     pub(super) mean_was_estimated: bool,
 }
 
@@ -64,20 +64,20 @@ impl AggregateFit {
 
     /// The responses of targets to a constant function 1.
     pub fn constants(&self) -> &[f64] {
-        &self.constants[self.operator.tie_count()..]
+        &self.responses[self.operator.tie_count()..]
     }
 
     /// Mean and covariance (J × J) of the bags' aggregates under the posterior, without noise. Cost J²M.
     pub fn bag_posterior(&self) -> (Vec<f64>, Matrix) {
         let weights = self.operator.times_vector(self.weights.clone());
         let mean = self.model.intercept[0];
-        let of_bags = self.gram.matvec(&weights);
-        let means = of_bags.iter().zip(&self.of_bags).map(|(v, c)| v + mean * c).collect();
+        let deviations = self.gram.matvec(&weights);
+        let means = deviations.iter().zip(&self.bag_responses).map(|(v, c)| v + mean * c).collect();
         let mut whitened = self.operator.transpose_times(&self.gram);
         self.factor.solve_lower_in_place(&mut whitened);
-        let taken = whitened.transpose().matmul(&whitened);
+        let reduction = whitened.transpose().matmul(&whitened);
         let mut covariance = self.gram.clone();
-        covariance.add_times(-1.0, &taken);
+        covariance.add_times(-1.0, &reduction);
         (means, covariance)
     }
 
@@ -89,10 +89,10 @@ impl AggregateFit {
     /// Those of [`Table::align_to`].
     pub fn target_leverage(&self, x: &Table) -> Result<Matrix> {
         let x = x.align_to(self.model.columns())?;
-        let with_bags =
+        let bag_covariances =
             cross_covariance_of_sums(&self.model.kernel, &x, &self.model.support_points, &self.bag_posterior);
-        let with_targets = self.operator.transpose_times(&with_bags.transpose());
-        Ok(self.solve_and_transpose(with_targets))
+        let target_covariances = self.operator.transpose_times(&bag_covariances.transpose());
+        Ok(self.solve_and_transpose(target_covariances))
     }
 
     /// `B V⁻¹` (bags × targets): the change of the weight of each bag when a target increases by one, with
@@ -105,8 +105,8 @@ impl AggregateFit {
     /// `V⁻¹` times each column of a matrix, as rows; the entries of ties, which are always 0, are left out.
     fn solve_and_transpose(&self, columns: Matrix) -> Matrix {
         let solved = self.factor.solve(columns);
-        let kept = solved.data()[self.operator.tie_count() * solved.cols()..].to_vec();
-        Matrix::from_row_major(self.targets.len(), solved.cols(), kept).transpose()
+        let target_rows = solved.data()[self.operator.tie_count() * solved.cols()..].to_vec();
+        Matrix::from_row_major(self.targets.len(), solved.cols(), target_rows).transpose()
     }
 
     /// Predictions of each target from all others with the same parameters: the mean `z_t - a_t/[V⁻¹]_tt` and
@@ -123,11 +123,11 @@ impl AggregateFit {
         }
         if self.mean_was_estimated {
             let solve = |v: &[f64]| self.factor.solve_vector(v);
-            let estimate = LeastSquaresMean::new(solve, &self.constants, &self.constants);
-            let solved = estimate.solved_response;
-            for i in (0..solved.len()).filter(|_| estimate.precision > 0.0) {
-                let coefficient = solved[i] / estimate.precision;
-                add_multiple(inverse.row_mut(i), -coefficient, &solved);
+            let estimate = LeastSquaresMean::new(solve, &self.responses, &self.responses);
+            let solved_response = estimate.solved_response;
+            for i in (0..solved_response.len()).filter(|_| estimate.precision > 0.0) {
+                let coefficient = solved_response[i] / estimate.precision;
+                add_multiple(inverse.row_mut(i), -coefficient, &solved_response);
             }
         }
         let precision: Vec<f64> = (ties..ties + m).map(|t| inverse[(t, t)]).collect();

@@ -45,7 +45,7 @@ use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
 
 /// The largest number of distinct rows for which every row is an inducing point.
-const ALL_ROWS: usize = 1_000;
+const MAX_ROWS_AS_POINTS: usize = 1_000;
 
 /// The starting value of the dispersion of mediated counts.
 const MEDIATION_DISPERSION: f64 = 0.1;
@@ -121,10 +121,10 @@ pub struct CountFit {
 /// As [`inducing_points`].
 pub fn count_inducing_points(data: &Aggregates, seed: u64) -> Result<Table> {
     let rows = distinct(&data.rows);
-    if rows.rows() <= ALL_ROWS {
+    if rows.rows() <= MAX_ROWS_AS_POINTS {
         return Ok(rows);
     }
-    inducing_points(&data.rows, (2 * data.targets.len()).clamp(200, ALL_ROWS), seed)
+    inducing_points(&data.rows, (2 * data.targets.len()).clamp(200, MAX_ROWS_AS_POINTS), seed)
 }
 
 impl CountProcess {
@@ -184,18 +184,18 @@ impl CountProcess {
     /// rate can be estimated; [`Error::Overflow`]; [`Error::NotPositiveDefinite`] where points are too near
     /// each other.
     pub fn fit(&self, data: &Aggregates) -> Result<CountFit> {
-        self.fit_from(data, &self.work(data)?, None, RunControl::none())
+        self.fit_from(data, &self.problem(data)?, None, RunControl::none())
     }
 
     /// Finds the mode, and starts the search at `warm_start` if it is given and has the larger objective.
     fn fit_from(
         &self,
         data: &Aggregates,
-        work: &CountProblem,
+        problem: &CountProblem,
         warm_start: Option<&LatentState>,
         control: RunControl<'_>,
     ) -> Result<CountFit> {
-        let observed = work.observed(self, data, control)?;
+        let observed = problem.observed(self, data, control)?;
         let mode = observed.mode(warm_start)?;
         self.result(data, &observed, &mode)
     }
@@ -209,8 +209,8 @@ impl CountProcess {
     /// # Panics
     /// As [`with_parameters`](Self::with_parameters).
     pub fn log_marginal_likelihood(&self, data: &Aggregates, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let (work, mut from) = (self.work(data)?, None);
-        self.with_parameters(theta).value_and_gradient(data, &work, &mut from, RunControl::none())
+        let (problem, mut warm_start) = (self.problem(data)?, None);
+        self.with_parameters(theta).value_and_gradient(data, &problem, &mut warm_start, RunControl::none())
     }
 
     /// Returns the log evidence and its gradient. The search for the mode starts at the last mode, if there
@@ -218,24 +218,24 @@ impl CountProcess {
     fn value_and_gradient(
         &self,
         data: &Aggregates,
-        work: &CountProblem,
+        problem: &CountProblem,
         warm_start: &mut Option<LatentState>,
         control: RunControl<'_>,
     ) -> Result<(f64, Vec<f64>)> {
-        let observed = work.observed(self, data, control)?;
+        let observed = problem.observed(self, data, control)?;
         let mode = observed.mode(warm_start.as_ref())?;
-        let (mut slopes, by_dispersion) = laplace_gradient::evidence_gradient(&observed, &mode)?;
+        let (mut gradient, by_dispersion) = laplace_gradient::evidence_gradient(&observed, &mode)?;
         for (k, _) in self.tuned().iter().enumerate().filter(|(_, tuned)| tuned.is_some()) {
-            let derivative_of_target = |(t, slope): (usize, &f64)| {
-                if usize::from(data.bag_of_target[t].is_none()) == k { *slope } else { 0.0 }
+            let derivative_of_target = |(t, derivative): (usize, &f64)| {
+                if usize::from(data.bag_of_target[t].is_none()) == k { *derivative } else { 0.0 }
             };
-            slopes.push(by_dispersion.iter().enumerate().map(derivative_of_target).sum());
+            gradient.push(by_dispersion.iter().enumerate().map(derivative_of_target).sum());
         }
         *warm_start = Some(mode.evaluation.state);
-        Ok((mode.value, slopes))
+        Ok((mode.value, gradient))
     }
 
-    fn work(&self, data: &Aggregates) -> Result<CountProblem> {
+    fn problem(&self, data: &Aggregates) -> Result<CountProblem> {
         data.check()?;
         self.kernel.validate(data.rows.width())?;
         let points = aligned_points(&self.points, &data.rows)?;
@@ -280,10 +280,10 @@ impl CountProcess {
     }
 
     fn result(&self, data: &Aggregates, observed: &CountObservations<'_>, mode: &Mode) -> Result<CountFit> {
-        let (state, local, points) = (&mode.evaluation, &mode.local, &observed.points);
-        let alpha = Matrix::column_vector(state.alpha.clone());
+        let (evaluation, local, points) = (&mode.evaluation, &mode.local, &observed.points);
+        let alpha = Matrix::column_vector(evaluation.alpha.clone());
         let table = observed.cross.points.clone();
-        let mut model = KernelExpansion::new(self.kernel.clone(), table, alpha, vec![state.state.beta])?;
+        let mut model = KernelExpansion::new(self.kernel.clone(), table, alpha, vec![evaluation.state.beta])?;
         model.link = self.family.link();
         let mediated = data.mediated();
         model.model_card = vec![
@@ -311,16 +311,16 @@ impl CountProcess {
         model.model_card.extend(
             named.filter(|(_, value)| *value > 0.0).map(|(name, value)| CardEntry::measured(name, value)),
         );
-        let CountLikelihood { family, dispersions: of_targets, .. } = &observed.likelihood;
-        let mean_count = |(t, sum): (usize, &RateSum)| family.moments(t, of_targets[t], *sum).0;
+        let CountLikelihood { family, dispersions: target_dispersions, .. } = &observed.likelihood;
+        let mean_count = |(t, sum): (usize, &RateSum)| family.moments(t, target_dispersions[t], *sum).0;
         Ok(CountFit {
             model,
             covariance: points.posterior_covariance(&local.information, 1)?,
             smoothing: self.smoothing.clone().filter(|_| mediated > 0),
             dispersions,
             log_marginal_likelihood: mode.value,
-            fitted: state.sums.iter().enumerate().map(mean_count).collect(),
-            left_out: leave_one_out::leave_one_out(observed, state, local),
+            fitted: evaluation.sums.iter().enumerate().map(mean_count).collect(),
+            left_out: leave_one_out::leave_one_out(observed, evaluation, local),
             jitter: points.jitter,
             steps: mode.steps,
         })
@@ -398,7 +398,7 @@ impl Tuning {
             let warnings = vec![format!("fewer than {MIN_TARGETS} targets: nothing was tuned")];
             return Ok(TunedCounts { process: start, fit, evaluations: 0, warnings });
         }
-        let work = start.work(data)?;
+        let problem = start.problem(data)?;
         let coordinates = coordinates(&start);
         let priors = match self.conventions {
             Conventions::Regularised => &coordinates[..],
@@ -406,18 +406,18 @@ impl Tuning {
         };
         let smoother = start.kernel.with_lengthscales_times(3.0);
         let smoother = smoother.map(|kernel| CountProcess { kernel, ..start.clone() });
-        let (optimum, from) = best_search(start.clone(), smoother, |process| {
-            let mut from: Option<LatentState> = None;
+        let (optimum, warm_start) = best_search(start.clone(), smoother, |process| {
+            let mut warm_start: Option<LatentState> = None;
             let optimum =
                 maximise_within_priors(&coordinates, &log_values(&process.parameters()), control, |theta| {
                     let process = start.with_parameters(theta);
-                    let evaluation = process.value_and_gradient(data, &work, &mut from, control)?;
+                    let evaluation = process.value_and_gradient(data, &problem, &mut warm_start, control)?;
                     Ok(add_log_priors(priors, theta, evaluation))
                 })?;
-            Ok((optimum, from))
+            Ok((optimum, warm_start))
         })?;
         let process = start.with_parameters(&optimum.theta);
-        let mut fit = process.fit_from(data, &work, from.as_ref(), control)?;
+        let mut fit = process.fit_from(data, &problem, warm_start.as_ref(), control)?;
         fit.model.model_card.extend(optimum.tuning_facts());
         Ok(TunedCounts { process, fit, evaluations: optimum.evaluations, warnings: optimum.warnings })
     }
@@ -440,20 +440,21 @@ impl Tuning {
         draws: usize,
         seed: u64,
     ) -> Result<PosteriorMixture<CountFit>> {
-        let (control, work) = (self.control(), tuned.work(data)?);
-        let mut from = None;
-        let surface = HyperPosterior {
+        let (control, problem) = (self.control(), tuned.problem(data)?);
+        let mut warm_start = None;
+        let hyper_posterior = HyperPosterior {
             coordinates: &coordinates(start),
             from: &log_values(&tuned.parameters()),
             control,
         };
-        let posterior =
-            |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, &work, &mut from, control);
+        let evidence = |theta: &[f64]| {
+            tuned.with_parameters(theta).value_and_gradient(data, &problem, &mut warm_start, control)
+        };
         let fit = |theta: &[f64]| {
-            let fit = tuned.with_parameters(theta).fit_from(data, &work, None, control)?;
+            let fit = tuned.with_parameters(theta).fit_from(data, &problem, None, control)?;
             Ok((fit.log_marginal_likelihood, fit))
         };
-        surface.average(posterior, fit, draws, seed)
+        hyper_posterior.average(evidence, fit, draws, seed)
     }
 }
 

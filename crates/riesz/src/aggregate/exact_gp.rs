@@ -6,13 +6,13 @@
 //! the bags:
 //!
 //! ```text
-//! V = BᵀUB + C,   C = σ²I + diag(known) + ς² BᵀPᵀPB + ω²S,   a = V⁻¹(z - Aᵀm),   E f(x) = m + k(x, X) P B a
+//! V = BᵀUB + C,   C = σ²I + diag(ν) + ς² BᵀPᵀPB + ω²S,   a = V⁻¹(z - Aᵀm),   E f(x) = m + k(x, X) P B a
 //! ```
 //!
-//! S (M × M) is the covariance of the regression on mediators. The coefficient of a row is its weight times
-//! its bag's element of `Ba`, and the fitted targets differ from the targets by `C a`. Sources: Chau 2023,
-//! chapter 3, for the mean and covariance, and its appendix A.6.2 for the noise of rows. The term ω²S is
-//! ours.
+//! ν (M) are the known noise variances, and S (M × M) is the covariance of the regression on mediators. The
+//! coefficient of a row is its weight times its bag's element of `Ba`, and the fitted targets differ from the
+//! targets by `C a`. Sources: Chau 2023, chapter 3, for the mean and covariance, and its appendix A.6.2 for
+//! the noise of rows. The term ω²S is ours.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -50,8 +50,8 @@ const NEGLIGIBLE_NOISE: f64 = 1e-10;
 /// let bags = Bags::new(&bag, 10, None, TargetUnit::Mean)?;
 /// let data = Aggregates::matched(Table::from_rows(&x)?, bags, (0..10).map(mean).collect());
 /// let fit = AggregateGaussianProcess::new(Kernel::gaussian(&[0.5]), 1e-6).fit(&data)?;
-/// let found = fit.model.predict(&Table::from_rows(&[[0.0], [0.5]])?)?;
-/// assert!(found[(0, 0)].abs() < 0.01 && (found[(1, 0)] - 0.25).abs() < 0.01);
+/// let prediction = fit.model.predict(&Table::from_rows(&[[0.0], [0.5]])?)?;
+/// assert!(prediction[(0, 0)].abs() < 0.01 && (prediction[(1, 0)] - 0.25).abs() < 0.01);
 /// # Ok::<(), riesz::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -88,12 +88,14 @@ struct AggregateState {
     slopes: Vec<Matrix>,
     /// `U + ς² PᵀP`.
     noisy_bag_covariance: Matrix,
-    row_noise_matrix: Option<Sparse>,
+    /// `PᵀP`, if rows have noise.
+    overlaps: Option<Sparse>,
     /// Evidence of the targets, conditional on the ties, which come first and are observed to be 0.
     evidence: NormalEvidence,
     mean: f64,
-    bag_weight_sums: Vec<f64>,
-    constant_response: Vec<f64>,
+    /// Responses of bags, and of ties and targets, to a constant function 1.
+    bag_responses: Vec<f64>,
+    responses: Vec<f64>,
     variance: f64,
 }
 
@@ -172,15 +174,14 @@ impl AggregateGaussianProcess {
             gram,
             evidence: NormalEvidence { factor, alpha, value, .. },
             mean,
-            bag_weight_sums: of_bags,
-            constant_response: constants,
+            bag_responses,
+            responses,
             variance,
             ..
         } = state;
-        let weights_of_bags = operator.times(&alpha);
+        let bag_weights = operator.times(&alpha);
         let p = data.bags.weights();
-        let mut model =
-            KernelExpansion::new(kernel, data.rows.clone(), p.matmul(&weights_of_bags), vec![mean])?;
+        let mut model = KernelExpansion::new(kernel, data.rows.clone(), p.matmul(&bag_weights), vec![mean])?;
         let jitter = factor.jitter;
         model.model_card = vec![
             CardEntry::new("model", "Gaussian process with aggregated observations"),
@@ -208,10 +209,11 @@ impl AggregateGaussianProcess {
         // B L⁻ᵀ.
         let mut whitened = operator.transpose_times(&Matrix::identity(p.cols()));
         factor.solve_lower_in_place(&mut whitened);
-        let known = VarianceReduction::ThroughOperator { operator: p.clone(), factor: whitened.transpose() };
+        let reduction =
+            VarianceReduction::ThroughOperator { operator: p.clone(), factor: whitened.transpose() };
         Ok(AggregateFit {
             model,
-            covariance: PosteriorCovariance::new(vec![known], vec![1.0]),
+            covariance: PosteriorCovariance::new(vec![reduction], vec![1.0]),
             operator,
             log_marginal_likelihood: value,
             variance,
@@ -221,8 +223,8 @@ impl AggregateGaussianProcess {
             gram,
             factor,
             weights: alpha.into_data(),
-            of_bags,
-            constants,
+            bag_responses,
+            responses,
             mean_was_estimated: self.prior_mean.is_none(),
         })
     }
@@ -245,7 +247,7 @@ impl AggregateGaussianProcess {
     pub(super) fn value_and_gradient(
         &self,
         data: &Aggregates,
-        mediation: bool,
+        with_mediation: bool,
         control: RunControl<'_>,
     ) -> Result<(f64, Vec<f64>)> {
         let state = self.state(data, true, control.stop)?;
@@ -261,35 +263,35 @@ impl AggregateGaussianProcess {
             let sum: f64 = noisy_targets(operator, data).map(|i| by_covariance[(i, i)]).sum();
             gradient.push(variance * self.noise * sum);
         }
-        if let Some(squares) = &state.row_noise_matrix {
-            let columns = (0..squares.cols()).flat_map(|b| squares.column(b).map(move |(c, w)| (b, c, w)));
+        if let Some(overlaps) = &state.overlaps {
+            let columns = (0..overlaps.cols()).flat_map(|b| overlaps.column(b).map(move |(c, w)| (b, c, w)));
             let sum: f64 = columns.map(|(b, c, w)| by_gram[(b, c)] * w).sum();
             gradient.push(variance * self.row_noise * sum);
         }
-        let uncertain = variance * self.mediation_noise;
+        let mediation_variance = variance * self.mediation_noise;
         if self.mediation_noise > 0.0 {
             gradient.push(
                 operator
                     .regression_covariance()
-                    .map_or(0.0, |s| uncertain * dot(by_covariance.data(), s.data())),
+                    .map_or(0.0, |s| mediation_variance * dot(by_covariance.data(), s.data())),
             );
         }
-        if let Some(term) = self.mediation.as_ref().filter(|_| mediation) {
-            let slopes = if let Some(regression) = &operator.regression {
+        if let Some(mediation) = self.mediation.as_ref().filter(|_| with_mediation) {
+            let derivatives = if let Some(regression) = &operator.regression {
                 by_covariance.scale(*variance);
                 regression.gradient(&by_covariance)
             } else {
                 let mut by_matrix = state.noisy_bag_covariance.matmul(&product);
                 by_matrix.scale(2.0);
                 for b in 0..by_matrix.rows() {
-                    let constant = state.mean * state.bag_weight_sums[b];
+                    let constant = state.mean * state.bag_responses[b];
                     add_multiple(by_matrix.row_mut(b), constant, evidence.alpha.data());
                 }
-                by_covariance.scale(uncertain);
-                operator.gradient(&by_matrix, (uncertain > 0.0).then_some(&by_covariance))
+                by_covariance.scale(mediation_variance);
+                operator.gradient(&by_matrix, (mediation_variance > 0.0).then_some(&by_covariance))
             };
-            let none = vec![0.0; term.parameters().len()];
-            gradient.extend(if slopes.is_empty() { none } else { slopes });
+            let zeros = vec![0.0; mediation.parameters().len()];
+            gradient.extend(if derivatives.is_empty() { zeros } else { derivatives });
         }
         Ok((state.evidence.value, gradient))
     }
@@ -324,36 +326,36 @@ impl AggregateGaussianProcess {
         let mut slopes =
             if slopes { rows.gram_and_slopes(&kernel, stop)? } else { vec![rows.gram(&kernel, stop)?] };
         let gram = slopes.remove(0);
-        let (mut with_noise, mut squares) = (gram.clone(), None);
+        let (mut noisy_gram, mut overlaps) = (gram.clone(), None);
         if self.row_noise > 0.0 {
-            let overlaps = bag_overlaps(data.bags.weights())?;
-            for b in 0..overlaps.cols() {
-                overlaps.column(b).for_each(|(c, w)| with_noise[(b, c)] += variance * self.row_noise * w);
+            let matrix = bag_overlaps(data.bags.weights())?;
+            for b in 0..matrix.cols() {
+                matrix.column(b).for_each(|(c, w)| noisy_gram[(b, c)] += variance * self.row_noise * w);
             }
-            squares = Some(overlaps);
+            overlaps = Some(matrix);
         }
         let covariance = || {
-            let mut v = operator.transpose_times(&operator.transpose_times(&with_noise).transpose());
-            let mediation = variance * self.mediation_noise;
-            if let Some(s) = operator.regression_covariance().filter(|_| mediation > 0.0) {
-                v.add_times(mediation, s);
+            let mut v = operator.transpose_times(&operator.transpose_times(&noisy_gram).transpose());
+            let mediation_variance = variance * self.mediation_noise;
+            if let Some(s) = operator.regression_covariance().filter(|_| mediation_variance > 0.0) {
+                v.add_times(mediation_variance, s);
             }
             if let Some(regression) = &operator.regression {
                 regression.add_to(&mut v, variance);
             }
             noisy_targets(&operator, data).for_each(|t| v[(t, t)] += variance * self.noise);
-            for (t, known) in data.target_noise.iter().flatten().enumerate() {
-                v[(ties + t, ties + t)] += known;
+            for (t, noise) in data.target_noise.iter().flatten().enumerate() {
+                v[(ties + t, ties + t)] += noise;
             }
             v
         };
         let factor = Cholesky::new(covariance(), "covariance of the targets")
             .map_err(|e| nearly_duplicate_targets(e, ties, &covariance()))?;
-        let of_bags = data.bags.weights().column_sums();
-        let constants = operator.constants(&of_bags);
+        let bag_responses = data.bags.weights().column_sums();
+        let responses = operator.constant_responses(&bag_responses);
         // Ties are observed to be 0.
         let targets = [&vec![0.0; ties][..], &data.targets].concat();
-        let (mean, residual) = mean_and_residuals(&factor, &constants, &targets, self.prior_mean);
+        let (mean, residual) = mean_and_residuals(&factor, &responses, &targets, self.prior_mean);
         let evidence = NormalEvidence::conditional(factor, &Matrix::column_vector(residual), ties);
         check_evidence(evidence.value, "the log marginal likelihood")?;
         Ok(AggregateState {
@@ -362,12 +364,12 @@ impl AggregateGaussianProcess {
             operator,
             gram,
             slopes,
-            noisy_bag_covariance: with_noise,
-            row_noise_matrix: squares,
+            noisy_bag_covariance: noisy_gram,
+            overlaps,
             evidence,
             mean,
-            bag_weight_sums: of_bags,
-            constant_response: constants,
+            bag_responses,
+            responses,
             variance,
         })
     }
@@ -385,12 +387,12 @@ fn noisy_targets(operator: &ObservationOperator, data: &Aggregates) -> impl Iter
 /// Returns `PᵀP` (bags × bags): the sums of squared weights on the diagonal, and the sums of products of the
 /// weights of shared rows off it.
 fn bag_overlaps(weights: &Sparse) -> Result<Sparse> {
-    let mut of_row: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.rows()];
+    let mut row_memberships: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.rows()];
     for b in 0..weights.cols() {
-        weights.column(b).for_each(|(i, w)| of_row[i].push((b, w)));
+        weights.column(b).for_each(|(i, w)| row_memberships[i].push((b, w)));
     }
     let mut columns: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); weights.cols()];
-    for memberships in &of_row {
+    for memberships in &row_memberships {
         for (b, w) in memberships {
             memberships.iter().for_each(|(c, w2)| *columns[*b].entry(*c).or_default() += w * w2);
         }

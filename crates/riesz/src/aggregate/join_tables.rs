@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::error::{Error, Result, sized};
 
 /// Maximum number of names in an error.
-const SHOWN: usize = 5;
+const MAX_NAMES: usize = 5;
 
 /// The matched rows, bags and targets; see [`join`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +33,9 @@ pub struct BagJoin {
 /// ```
 /// use riesz::aggregate::join;
 ///
-/// let found = join(&["b", "a", "b"], &["a", "b", "c"], &[true, false, true], true, false)?;
-/// assert_eq!((found.bag, found.with_rows), (vec![1, 0, 1], vec![0, 1]));
-/// assert_eq!((found.targets, found.matched), (vec![0, 2], vec![Some(0), None]));
+/// let joined = join(&["b", "a", "b"], &["a", "b", "c"], &[true, false, true], true, false)?;
+/// assert_eq!((joined.bag, joined.with_rows), (vec![1, 0, 1], vec![0, 1]));
+/// assert_eq!((joined.targets, joined.matched), (vec![0, 2], vec![Some(0), None]));
 /// # Ok::<(), riesz::Error>(())
 /// ```
 ///
@@ -54,24 +54,24 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     if rows.is_empty() {
         return Err(Error::too_few("the table of rows", 1, "row is"));
     }
-    let of_row = bag_of_each_row(rows, bags)?;
-    let mut known = vec![false; bags.len()];
-    of_row.iter().for_each(|&b| known[b] = true);
+    let row_bags = bag_of_each_row(rows, bags)?;
+    let mut has_rows = vec![false; bags.len()];
+    row_bags.iter().for_each(|&b| has_rows[b] = true);
     let name = |b: &usize| bags[*b].as_ref();
     let mut notes = Vec::new();
-    let (with_rows, idle): (Vec<usize>, Vec<usize>) =
-        (0..bags.len()).filter(|&b| known[b]).partition(|&b| mediators || has_target[b]);
-    if !idle.is_empty() {
+    let (with_rows, without_target): (Vec<usize>, Vec<usize>) =
+        (0..bags.len()).filter(|&b| has_rows[b]).partition(|&b| mediators || has_target[b]);
+    if !without_target.is_empty() {
         notes.push(format!(
             "the rows of {} bags without a target are left out, because there are no mediators: {}",
-            idle.len(),
-            first_names(idle.iter().map(name))
+            without_target.len(),
+            quoted_names(without_target.iter().map(name))
         ));
     }
     let (targets, without_rows): (Vec<usize>, Vec<usize>) =
-        (0..bags.len()).filter(|&b| has_target[b]).partition(|&b| mediators || known[b]);
+        (0..bags.len()).filter(|&b| has_target[b]).partition(|&b| mediators || has_rows[b]);
     if !without_rows.is_empty() {
-        let names = first_names(without_rows.iter().map(name));
+        let names = quoted_names(without_rows.iter().map(name));
         if !drop_unmatched {
             return join_error(format!(
                 "{} targets belong to bags without rows, {names}: give mediators, coarse covariates that \
@@ -87,53 +87,53 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
              covariates that relate bags with rows to bags with targets",
         ));
     }
-    let mut place = vec![None; bags.len()];
-    with_rows.iter().enumerate().for_each(|(index, &b)| place[b] = Some(index));
-    let (kept, bag) = (0..rows.len()).filter_map(|i| Some((i, place[of_row[i]]?))).unzip();
-    let matched = targets.iter().map(|&b| place[b]).collect();
-    Ok(BagJoin { rows: kept, bag, with_rows, targets, matched, notes })
+    let mut index_with_rows = vec![None; bags.len()];
+    with_rows.iter().enumerate().for_each(|(index, &b)| index_with_rows[b] = Some(index));
+    let (used_rows, bag) = (0..rows.len()).filter_map(|i| Some((i, index_with_rows[row_bags[i]]?))).unzip();
+    let matched = targets.iter().map(|&b| index_with_rows[b]).collect();
+    Ok(BagJoin { rows: used_rows, bag, with_rows, targets, matched, notes })
 }
 
 /// The position of each row's bag in the table of bags.
 fn bag_of_each_row<R: AsRef<str>, B: AsRef<str>>(rows: &[R], bags: &[B]) -> Result<Vec<usize>> {
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut twice: Vec<&str> = Vec::new();
+    let mut positions: HashMap<&str, usize> = HashMap::new();
+    let mut duplicates: Vec<&str> = Vec::new();
     for (b, name) in bags.iter().map(AsRef::as_ref).enumerate() {
-        if places.insert(name, b).is_some() {
-            twice.push(name);
+        if positions.insert(name, b).is_some() {
+            duplicates.push(name);
         }
     }
-    if !twice.is_empty() {
+    if !duplicates.is_empty() {
         return join_error(format!(
             "the table of bags has {} twice: give one line for each bag",
-            first_names(twice.into_iter())
+            quoted_names(duplicates.into_iter())
         ));
     }
-    let mut strangers: Vec<&str> =
-        rows.iter().map(AsRef::as_ref).filter(|name| !places.contains_key(name)).collect();
-    let lost = strangers.len();
-    strangers.dedup();
-    strangers.sort_unstable();
-    strangers.dedup();
-    if !strangers.is_empty() {
+    let mut unknown_bags: Vec<&str> =
+        rows.iter().map(AsRef::as_ref).filter(|name| !positions.contains_key(name)).collect();
+    let unknown_rows = unknown_bags.len();
+    unknown_bags.dedup();
+    unknown_bags.sort_unstable();
+    unknown_bags.dedup();
+    if !unknown_bags.is_empty() {
         return join_error(format!(
-            "{lost} rows belong to bags that are not in the table of bags, {}: add these bags, or leave \
-             these rows out",
-            first_names(strangers.into_iter())
+            "{unknown_rows} rows belong to bags that are not in the table of bags, {}: add these bags, or \
+             leave these rows out",
+            quoted_names(unknown_bags.into_iter())
         ));
     }
-    Ok(rows.iter().map(|name| places[name.as_ref()]).collect())
+    Ok(rows.iter().map(|name| positions[name.as_ref()]).collect())
 }
 
 fn join_error<T>(problem: String) -> Result<T> {
     Err(Error::format(problem))
 }
 
-/// The first names of a list.
-fn first_names<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
+/// The names at the start of a list, in quotes.
+fn quoted_names<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
     let count = names.len();
-    let shown: Vec<String> = names.take(SHOWN).map(|name| format!("'{name}'")).collect();
-    let ellipsis = if count > SHOWN { format!(", … ({count} in all)") } else { String::new() };
+    let shown: Vec<String> = names.take(MAX_NAMES).map(|name| format!("'{name}'")).collect();
+    let ellipsis = if count > MAX_NAMES { format!(", … ({count} in all)") } else { String::new() };
     shown.join(", ") + &ellipsis
 }
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn without_mediators_rows_and_targets_are_of_one_another() {
+    fn without_mediators_only_matched_bags_remain() {
         let joined =
             join(&["a", "c", "b", "a"], &["c", "b", "a"], &[false, true, true], false, false).unwrap();
         assert_eq!((joined.rows, joined.bag), (vec![0, 2, 3], vec![1, 0, 1]));

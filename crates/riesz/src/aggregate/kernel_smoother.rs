@@ -1,5 +1,5 @@
 //! Prediction of counts without rows by averages over bags with rows. The weights are not negative, because
-//! exponentials of f have no negative parts.
+//! rates are positive.
 //!
 //! The weights of a regression on mediators ([`ObservationOperator::new`]) may be negative. The weights of a
 //! kernel smoother (Nadaraya 1964, Watson 1964) are not. The weight of bag b in target t is `ℓ(y_b, ỹ_t)`,
@@ -46,17 +46,17 @@ impl BagSmoother {
         mediators: &Mediators,
     ) -> Result<ObservationOperator> {
         let j = bags.count();
-        let Mediators { bags: of_bags, targets, totals } = mediators;
-        sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one for each bag with rows")?;
+        let Mediators { bags: bag_table, targets: target_table, totals } = mediators;
+        sized("the table of mediators of bags", "rows", j, bag_table.rows(), "one for each bag with rows")?;
         sized(
             "the table of mediators of targets",
             "rows",
             bag_of_target.len(),
-            targets.rows(),
+            target_table.rows(),
             "one for each target",
         )?;
-        self.kernel.validate(of_bags.width())?;
-        let similarity = self.kernel.cross_gram(of_bags, targets);
+        self.kernel.validate(bag_table.width())?;
+        let similarity = self.kernel.cross_gram(bag_table, target_table);
         if similarity.data().iter().any(|k| !(k.is_finite() && *k >= 0.0)) {
             let why = "a kernel smoother needs a kernel that is nowhere negative, such as rbf or matern32";
             return Err(Error::parameter("kernel of the mediators", self.kernel.formula(), why));
@@ -80,7 +80,7 @@ impl BagSmoother {
                     return Err(Error::parameter(format!("total of target {}", t + 1), given_total, allowed));
                 }
             };
-            let raw: Vec<f64> = (0..j).map(|b| similarity[(b, t)] * self.count(mass[b])).collect();
+            let raw: Vec<f64> = (0..j).map(|b| similarity[(b, t)] * self.bag_weight(mass[b])).collect();
             let total_weight: f64 = raw.iter().sum();
             if total_weight <= f64::MIN_POSITIVE {
                 let allowed = "no bag with rows has similar ones: leave the target out, or give the \
@@ -91,15 +91,15 @@ impl BagSmoother {
                     allowed,
                 ));
             }
-            for (b, raw) in raw.iter().enumerate() {
+            for (b, weight) in raw.iter().enumerate() {
                 let unit = if bags.unit() == TargetUnit::Sum { mass[b] } else { 1.0 };
-                weights[(b, t)] = total * raw / (total_weight * unit);
+                weights[(b, t)] = total * weight / (total_weight * unit);
             }
         }
-        Ok(ObservationOperator::of_weights(weights))
+        Ok(ObservationOperator::from_weights(weights))
     }
 
-    fn count(&self, mass: f64) -> f64 {
+    fn bag_weight(&self, mass: f64) -> f64 {
         match self.counts {
             BagWeighting::Mass => mass,
             BagWeighting::One => 1.0,
@@ -119,12 +119,12 @@ impl BagSmoother {
     pub fn loo_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
         let j = check_loo_inputs(bags, mediators, gram)?;
         self.kernel.validate(mediators.width())?;
-        let counts: Vec<f64> = bags.weight_sums().iter().map(|mass| self.count(*mass)).collect();
+        let bag_weights: Vec<f64> = bags.weight_sums().iter().map(|mass| self.bag_weight(*mass)).collect();
         let mut weights = self.kernel.gram(mediators);
-        let mut sums = vec![0.0; j];
-        for (b, sum) in sums.iter_mut().enumerate() {
+        let mut row_sums = vec![0.0; j];
+        for (b, sum) in row_sums.iter_mut().enumerate() {
             let row = weights.row_mut(b);
-            multiply_entries(row, &counts);
+            multiply_entries(row, &bag_weights);
             row[b] = 0.0;
             *sum = row.iter().sum();
             if !(sum.is_finite() && *sum > f64::MIN_POSITIVE) {
@@ -137,18 +137,18 @@ impl BagSmoother {
         }
         let smoothed = weights.matmul(gram);
         let mut loss = 0.0;
-        let mut slopes = Matrix::zeros(j, j);
+        let mut by_kernel = Matrix::zeros(j, j);
         for b in 0..j {
             let (w, u) = (weights.row(b), smoothed.row(b));
             loss += gram[(b, b)] - 2.0 * u[b] + dot(w, u);
             let derivative: Vec<f64> = (0..j).map(|c| 2.0 / j as f64 * (u[c] - gram[(b, c)])).collect();
             let mean = dot(w, &derivative);
             for c in (0..j).filter(|c| *c != b) {
-                slopes[(b, c)] = counts[c] * (derivative[c] - mean) / sums[b];
+                by_kernel[(b, c)] = bag_weights[c] * (derivative[c] - mean) / row_sums[b];
             }
         }
-        let mut symmetric = slopes.transpose();
-        symmetric.add_times(1.0, &slopes);
+        let mut symmetric = by_kernel.transpose();
+        symmetric.add_times(1.0, &by_kernel);
         symmetric.scale(0.5);
         Ok((loss / j as f64, self.kernel.gradient(mediators, &symmetric)))
     }
@@ -163,12 +163,12 @@ impl BagSmoother {
         gram: &Matrix,
         control: RunControl<'_>,
     ) -> Result<Self> {
-        let near = |parameter: Parameter| match parameter.is_lengthscale() {
+        let with_prior = |parameter: Parameter| match parameter.is_lengthscale() {
             true => HyperParameter::with_normal_prior(parameter, 0.8),
             // The loss doesn't depend on the scale.
             false => HyperParameter::fixed(parameter),
         };
-        let coordinates: Vec<HyperParameter> = self.kernel.parameters().into_iter().map(near).collect();
+        let coordinates: Vec<HyperParameter> = self.kernel.parameters().into_iter().map(with_prior).collect();
         let start = log_values(&self.kernel.parameters());
         let with_parameters =
             |theta: &[f64]| Self { kernel: self.kernel.with_parameters(theta), counts: self.counts };

@@ -132,19 +132,19 @@ impl Mediation {
             let sum: f64 = residuals.row(b).iter().sum();
             centred.row_mut(b).iter_mut().enumerate().for_each(|(c, v)| *v -= share(b, c) * sum);
         }
-        let mut slopes = centred.matmul(gram);
-        let loss = crate::linalg::dot(slopes.data(), centred.data()) / j as f64;
+        let mut by_residuals = centred.matmul(gram);
+        let loss = crate::linalg::dot(by_residuals.data(), centred.data()) / j as f64;
         // Derivatives with respect to the residuals, then to the inverse, then to L + R.
         for b in 0..j {
-            let row = slopes.row_mut(b);
+            let row = by_residuals.row_mut(b);
             let mean: f64 = if self.centred { (0..j).map(|c| share(b, c) * row[c]).sum() } else { 0.0 };
             row.iter_mut().for_each(|v| *v = 2.0 / j as f64 * (*v - mean));
             row[b] -= crate::linalg::dot(residuals.row(b), row);
             row.iter_mut().for_each(|v| *v /= inverse[(b, b)]);
         }
-        let derivative = inverse.matmul(&slopes).matmul(&inverse);
-        let mut weights = derivative.transpose();
-        weights.add_times(1.0, &derivative);
+        let by_kernel = inverse.matmul(&by_residuals).matmul(&inverse);
+        let mut weights = by_kernel.transpose();
+        weights.add_times(1.0, &by_kernel);
         weights.scale(-0.5);
         let mut gradient = self.kernel.gradient(mediators, &weights);
         gradient.push((0..j).map(|b| weights[(b, b)] * ridges[b]).sum());

@@ -34,7 +34,7 @@ pub(super) struct MediatorGp {
     kernel: Kernel,
     ridge: f64,
     /// Mediators of bags, then of targets without rows.
-    rows: Table,
+    mediators: Table,
     /// For each value of g its index among ties and targets, and its sign s.
     signed_positions: Vec<(usize, f64)>,
     /// `s s'ℓ` between these values.
@@ -48,9 +48,9 @@ fn covariance(kernel: &Kernel, rows: &Table) -> Result<Matrix> {
 }
 
 impl MediatorGp {
-    /// Computes the covariance of g at the mediators of all `bags` and of the targets without rows, `open`.
+    /// Computes the covariance of g at the mediators of all `bags` and of the given `targets` without rows.
     /// The ties of bags come before the targets.
-    pub fn new(mediation: &Mediation, mediators: &Mediators, open: &[usize], bags: usize) -> Result<Self> {
+    pub fn new(mediation: &Mediation, mediators: &Mediators, targets: &[usize], bags: usize) -> Result<Self> {
         positive("ridge of the mediators", mediation.ridge)?;
         mediation.kernel.validate(mediators.bags.width())?;
         sized(
@@ -60,18 +60,18 @@ impl MediatorGp {
             mediators.bags.rows(),
             "one per bag with rows",
         )?;
-        let rows = mediators.bags.stack(&mediators.targets.select_rows(open))?;
-        let targets = open.iter().map(|t| (bags + t, 1.0));
-        let places: Vec<(usize, f64)> = (0..bags).map(|b| (b, -1.0)).chain(targets).collect();
-        let mut covariance = covariance(&mediation.kernel, &rows)?;
-        for (i, (_, sign)) in places.iter().enumerate() {
-            covariance.row_mut(i).iter_mut().zip(&places).for_each(|(v, (_, other))| *v *= sign * other);
+        let stacked = mediators.bags.stack(&mediators.targets.select_rows(targets))?;
+        let targets = targets.iter().map(|t| (bags + t, 1.0));
+        let positions: Vec<(usize, f64)> = (0..bags).map(|b| (b, -1.0)).chain(targets).collect();
+        let mut covariance = covariance(&mediation.kernel, &stacked)?;
+        for (i, (_, sign)) in positions.iter().enumerate() {
+            covariance.row_mut(i).iter_mut().zip(&positions).for_each(|(v, (_, sign2))| *v *= sign * sign2);
         }
         Ok(Self {
             kernel: mediation.kernel.clone(),
             ridge: mediation.ridge,
-            rows,
-            signed_positions: places,
+            mediators: stacked,
+            signed_positions: positions,
             covariance,
         })
     }
@@ -86,16 +86,16 @@ impl MediatorGp {
         self.signed_positions.len() - self.unmatched_targets().count()
     }
 
-    /// Adds the covariance of g and the ridge of targets without rows, both multiplied by `times`, to the
+    /// Adds the covariance of g and the ridge of targets without rows, both multiplied by `factor`, to the
     /// covariance `out` of ties and targets.
-    pub fn add_to(&self, out: &mut Matrix, times: f64) {
+    pub fn add_to(&self, out: &mut Matrix, factor: f64) {
         for (i, (t, _)) in self.signed_positions.iter().enumerate() {
             self.signed_positions
                 .iter()
                 .enumerate()
-                .for_each(|(k, (u, _))| out[(*t, *u)] += times * self.covariance[(i, k)]);
+                .for_each(|(k, (u, _))| out[(*t, *u)] += factor * self.covariance[(i, k)]);
         }
-        self.unmatched_targets().for_each(|t| out[(t, t)] += times * self.ridge);
+        self.unmatched_targets().for_each(|t| out[(t, t)] += factor * self.ridge);
     }
 
     /// Returns the gradient of a function in the parameters of the [`Mediation`], given the function's
@@ -104,27 +104,27 @@ impl MediatorGp {
         let mut weights = Matrix::zeros(self.signed_positions.len(), self.signed_positions.len());
         for (i, (t, sign)) in self.signed_positions.iter().enumerate() {
             let row = weights.row_mut(i).iter_mut().zip(&self.signed_positions);
-            row.for_each(|(v, (u, other))| *v = sign * other * covariance_weights[(*t, *u)]);
+            row.for_each(|(v, (u, sign2))| *v = sign * sign2 * covariance_weights[(*t, *u)]);
         }
-        let mut gradient = self.kernel.gradient(&self.rows, &weights);
+        let mut gradient = self.kernel.gradient(&self.mediators, &weights);
         gradient.push(self.ridge * self.unmatched_targets().map(|t| covariance_weights[(t, t)]).sum::<f64>());
         gradient
     }
 
     /// Sets the responses of ties (0) and of targets without rows (1) to a prior mean of 1. The prior mean of
     /// g equals that of f, and a tie is a difference of both. Responses of matched targets stay unchanged.
-    pub fn constants(&self, responses: &mut [f64]) {
+    pub fn set_constant_responses(&self, responses: &mut [f64]) {
         self.signed_positions
             .iter()
             .for_each(|(t, sign)| responses[*t] = if *sign > 0.0 { 1.0 } else { 0.0 });
     }
 
     /// Writes the posterior mean of g at targets without rows to `out`, given the prior mean of f and the
-    /// `weights` of ties and targets, which are multiplied by `times`.
-    pub fn fitted(&self, mean: f64, times: f64, weights: &[f64], out: &mut [f64]) {
-        let tied_weights: Vec<f64> = self.signed_positions.iter().map(|(t, _)| weights[*t]).collect();
+    /// `weights` of ties and targets, which are multiplied by `factor`.
+    pub fn fitted(&self, mean: f64, factor: f64, weights: &[f64], out: &mut [f64]) {
+        let position_weights: Vec<f64> = self.signed_positions.iter().map(|(t, _)| weights[*t]).collect();
         for (i, t) in self.unmatched_targets().enumerate() {
-            out[t] = mean + times * dot(self.covariance.row(self.tie_count() + i), &tied_weights);
+            out[t] = mean + factor * dot(self.covariance.row(self.tie_count() + i), &position_weights);
         }
     }
 }
@@ -138,14 +138,14 @@ pub(super) fn log_evidence_and_gradient(
     variance: f64,
     mean: Option<f64>,
 ) -> Result<(f64, Vec<f64>)> {
-    let open = unmatched_targets(&data.bag_of_target);
+    let unmatched = unmatched_targets(&data.bag_of_target);
     let Some(mediators) = &data.mediators else { return Ok((0.0, vec![0.0; mediation.parameters().len()])) };
-    let (rows, ridge) = (mediators.targets.select_rows(&open), variance * mediation.ridge);
+    let (rows, ridge) = (mediators.targets.select_rows(&unmatched), variance * mediation.ridge);
     let kernel = variance * mediation.kernel.clone();
     let mut gram = covariance(&kernel, &rows)?;
-    let known = |k: usize| data.target_noise.as_ref().map_or(0.0, |known| known[open[k]]);
-    gram.add_diagonal(|k| ridge + known(k));
-    let z = select(&data.targets, &open);
+    let target_noise = |k: usize| data.target_noise.as_ref().map_or(0.0, |noise| noise[unmatched[k]]);
+    gram.add_diagonal(|k| ridge + target_noise(k));
+    let z = select(&data.targets, &unmatched);
     let factor = Cholesky::new(gram, "covariance of the targets")?;
     let (_, residual) = mean_and_residuals(&factor, &vec![1.0; z.len()], &z, mean);
     let evidence = NormalEvidence::from_factor(factor, &Matrix::column_vector(residual));

@@ -36,7 +36,7 @@ enum OperatorMatrix {
 struct MediatedTargets {
     mediation: Mediation,
     /// Mediators of the bags, then of the mediated targets.
-    rows: Table,
+    mediators: Table,
     /// Indices of the mediated targets, with the factor of each target's column.
     targets: Vec<(usize, f64)>,
     /// Factor of each bag's row: 1, or for sums the inverse of the bag's mass.
@@ -73,8 +73,8 @@ impl ObservationOperator {
     ) -> Result<Self> {
         let (j, m) = (bags.count(), bag_of_target.len());
         bag_of_target.iter().enumerate().try_for_each(|(t, bag)| check_bag_number(t, *bag, j))?;
-        let open = unmatched_targets(bag_of_target);
-        let Some(&first) = open.first() else {
+        let unmatched = unmatched_targets(bag_of_target);
+        let Some(&first_unmatched) = unmatched.first() else {
             let columns = bag_of_target.iter().flatten().map(|&b| [(b, 1.0)]);
             let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
             return Ok(Self::without_regression(weights));
@@ -82,47 +82,47 @@ impl ObservationOperator {
         let Some((mediation, mediators)) = mediation else {
             let allowed =
                 "a target without rows needs mediators, covariates that it shares with bags with rows";
-            return Err(Error::parameter(format!("bag of target {}", first + 1), "none", allowed));
+            return Err(Error::parameter(format!("bag of target {}", first_unmatched + 1), "none", allowed));
         };
-        let needed = open.last().map_or(0, |largest| largest + 1);
-        let n_rows = mediators.targets.rows().min(needed);
-        sized("the table of mediators of targets", "rows", needed, n_rows, "one for each target")?;
+        let min_rows = unmatched.last().map_or(0, |largest| largest + 1);
+        let rows = mediators.targets.rows().min(min_rows);
+        sized("the table of mediators of targets", "rows", min_rows, rows, "one for each target")?;
         if mediation.regressed == MediationTarget::Targets {
             if bags.unit() == TargetUnit::Sum {
                 let allowed = "a regression of targets on mediators needs means: divide sums by their \
                                weights, or regress rows";
                 return Err(Error::parameter("unit of the targets", "sums", allowed));
             }
-            let regression = MediatorGp::new(mediation, mediators, &open, j)?;
+            let regression = MediatorGp::new(mediation, mediators, &unmatched, j)?;
             let columns = (0..j).map(Some).chain(bag_of_target.iter().copied()).map(|b| b.map(|b| (b, 1.0)));
-            let mut ties = Matrix::zeros(j + m, j + m);
-            (0..j).for_each(|b| ties[(b, b)] = 1.0);
+            let mut tie_covariance = Matrix::zeros(j + m, j + m);
+            (0..j).for_each(|b| tie_covariance[(b, b)] = 1.0);
             let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
             return Ok(Self {
-                regression_covariance: Some(ties),
+                regression_covariance: Some(tie_covariance),
                 regression: Some(regression),
                 ..Self::without_regression(weights)
             });
         }
-        let mediated = MediatedTargets::new(bags, &open, mediation, mediators)?;
+        let mediated = MediatedTargets::new(bags, &unmatched, mediation, mediators)?;
         let mut weights = Matrix::zeros(j, m);
         (0..m).for_each(|t| bag_of_target[t].into_iter().for_each(|b| weights[(b, t)] = 1.0));
-        for (k, (t, times)) in mediated.targets.iter().enumerate() {
-            let missing = 1.0 - (0..j).map(|b| mediated.weights[(b, k)]).sum::<f64>();
+        for (k, (t, factor)) in mediated.targets.iter().enumerate() {
+            let remainder = 1.0 - (0..j).map(|b| mediated.weights[(b, k)]).sum::<f64>();
             for b in 0..j {
-                let weight = mediated.weights[(b, k)] + mediated.mass_shares[b] * missing;
-                weights[(b, *t)] = times * mediated.bag_scaling[b] * weight;
+                let weight = mediated.weights[(b, k)] + mediated.mass_shares[b] * remainder;
+                weights[(b, *t)] = factor * mediated.bag_scaling[b] * weight;
             }
         }
         Ok(Self {
             regression_covariance: Some(mediated.regression_covariance(m)),
             mediated: Some(mediated),
-            ..Self::of_weights(weights)
+            ..Self::from_weights(weights)
         })
     }
 
     /// The operator with given weights (J × M), which have no covariance.
-    pub(super) fn of_weights(weights: Matrix) -> Self {
+    pub(super) fn from_weights(weights: Matrix) -> Self {
         Self::without_regression(OperatorMatrix::Dense(weights))
     }
 
@@ -166,10 +166,10 @@ impl ObservationOperator {
     }
 
     /// Responses of ties and targets to a constant function 1, given the responses of the bags.
-    pub(super) fn constants(&self, of_bags: &[f64]) -> Vec<f64> {
-        let mut out = self.transpose_times_vector(of_bags.to_vec());
+    pub(super) fn constant_responses(&self, bag_responses: &[f64]) -> Vec<f64> {
+        let mut out = self.transpose_times_vector(bag_responses.to_vec());
         if let Some(regression) = &self.regression {
-            regression.constants(&mut out);
+            regression.set_constant_responses(&mut out);
         }
         out
     }
@@ -197,13 +197,13 @@ impl ObservationOperator {
     }
 
     /// B times a vector with one number per target.
-    pub(super) fn times_vector(&self, of_targets: Vec<f64>) -> Vec<f64> {
-        self.times(&Matrix::column_vector(of_targets)).into_data()
+    pub(super) fn times_vector(&self, target_values: Vec<f64>) -> Vec<f64> {
+        self.times(&Matrix::column_vector(target_values)).into_data()
     }
 
     /// Bᵀ times a vector with one number per bag.
-    pub(super) fn transpose_times_vector(&self, of_bags: Vec<f64>) -> Vec<f64> {
-        self.transpose_times(&Matrix::column_vector(of_bags)).into_data()
+    pub(super) fn transpose_times_vector(&self, bag_values: Vec<f64>) -> Vec<f64> {
+        self.transpose_times(&Matrix::column_vector(bag_values)).into_data()
     }
 
     /// Gradient of a function with respect to the parameters of the [`Mediation`], given its derivatives with
@@ -216,61 +216,61 @@ impl ObservationOperator {
     pub fn gradient(&self, by_matrix: &Matrix, by_variance: Option<&Matrix>) -> Vec<f64> {
         let Some(mediated) = &self.mediated else { return Vec::new() };
         let (j, k) = (mediated.weights.rows(), mediated.weights.cols());
-        let mut slopes = Matrix::zeros(j, k);
-        for (c, (t, times)) in mediated.targets.iter().enumerate() {
-            let weight_at = |b: usize| times * mediated.bag_scaling[b] * by_matrix[(b, *t)];
+        let mut by_weights = Matrix::zeros(j, k);
+        for (c, (t, factor)) in mediated.targets.iter().enumerate() {
+            let weight_at = |b: usize| factor * mediated.bag_scaling[b] * by_matrix[(b, *t)];
             let mean: f64 = (0..j).map(|b| mediated.mass_shares[b] * weight_at(b)).sum();
-            (0..j).for_each(|b| slopes[(b, c)] = weight_at(b) - mean);
+            (0..j).for_each(|b| by_weights[(b, c)] = weight_at(b) - mean);
         }
         // Derivatives with respect to ℓ, half on either side of the diagonal; with respect to L + R, their
         // product with -B.
-        let mut cross = mediated.factor.solve(slopes);
-        let mut between = mediated.weights.matmul(&cross.transpose());
-        between.scale(-1.0);
-        let mut of_targets = Matrix::zeros(k, k);
+        let mut by_cross_gram = mediated.factor.solve(by_weights);
+        let mut by_bag_gram = mediated.weights.matmul(&by_cross_gram.transpose());
+        by_bag_gram.scale(-1.0);
+        let mut by_target_gram = Matrix::zeros(k, k);
         if let Some(variance_weights) = by_variance {
-            for (c, (t, times)) in mediated.targets.iter().enumerate() {
-                for (c2, (t2, times2)) in mediated.targets.iter().enumerate() {
-                    of_targets[(c, c2)] = times * times2 * variance_weights[(*t, *t2)];
+            for (c, (t, factor)) in mediated.targets.iter().enumerate() {
+                for (c2, (t2, factor2)) in mediated.targets.iter().enumerate() {
+                    by_target_gram[(c, c2)] = factor * factor2 * variance_weights[(*t, *t2)];
                 }
             }
-            let product = mediated.weights.matmul(&of_targets);
-            cross.add_times(-2.0, &product);
+            let product = mediated.weights.matmul(&by_target_gram);
+            by_cross_gram.add_times(-2.0, &product);
             let square = product.matmul(&mediated.weights.transpose());
-            between.add_times(1.0, &square);
+            by_bag_gram.add_times(1.0, &square);
         }
         let mut joint_weights = Matrix::zeros(j + k, j + k);
         for b in 0..j {
-            (0..j).for_each(|c| joint_weights[(b, c)] = 0.5 * (between[(b, c)] + between[(c, b)]));
+            (0..j).for_each(|c| joint_weights[(b, c)] = 0.5 * (by_bag_gram[(b, c)] + by_bag_gram[(c, b)]));
             for c in 0..k {
-                joint_weights[(b, j + c)] = 0.5 * cross[(b, c)];
-                joint_weights[(j + c, b)] = 0.5 * cross[(b, c)];
+                joint_weights[(b, j + c)] = 0.5 * by_cross_gram[(b, c)];
+                joint_weights[(j + c, b)] = 0.5 * by_cross_gram[(b, c)];
             }
         }
-        (0..k).for_each(|c| joint_weights.row_mut(j + c)[j..].copy_from_slice(of_targets.row(c)));
-        let mut gradient = mediated.mediation.kernel.gradient(&mediated.rows, &joint_weights);
-        gradient.push((0..j).map(|b| between[(b, b)] * mediated.ridges[b]).sum());
+        (0..k).for_each(|c| joint_weights.row_mut(j + c)[j..].copy_from_slice(by_target_gram.row(c)));
+        let mut gradient = mediated.mediation.kernel.gradient(&mediated.mediators, &joint_weights);
+        gradient.push((0..j).map(|b| by_bag_gram[(b, b)] * mediated.ridges[b]).sum());
         gradient
     }
 }
 
 impl MediatedTargets {
-    fn new(bags: &Bags, open: &[usize], mediation: &Mediation, mediators: &Mediators) -> Result<Self> {
+    fn new(bags: &Bags, unmatched: &[usize], mediation: &Mediation, mediators: &Mediators) -> Result<Self> {
         let j = bags.count();
-        let Mediators { bags: of_bags, targets, totals } = mediators;
-        sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one for each bag with rows")?;
-        let targets_at = targets.select_rows(open);
-        let (times, units): (Vec<f64>, Vec<f64>) = match bags.unit() {
-            TargetUnit::Mean => (vec![1.0; open.len()], vec![1.0; j]),
+        let Mediators { bags: bag_table, targets, totals } = mediators;
+        sized("the table of mediators of bags", "rows", j, bag_table.rows(), "one for each bag with rows")?;
+        let target_table = targets.select_rows(unmatched);
+        let (factors, bag_scaling): (Vec<f64>, Vec<f64>) = match bags.unit() {
+            TargetUnit::Mean => (vec![1.0; unmatched.len()], vec![1.0; j]),
             TargetUnit::Sum => {
                 let Some(totals) = totals else {
                     let allowed = "a sum that is predicted from mediators needs the sum of its weights";
                     return Err(Error::parameter("totals of targets", "none", allowed));
                 };
-                let total_of = |&t: &usize| match totals.get(t) {
+                let target_total = |&t: &usize| match totals.get(t) {
                     Some(total) if total.is_finite() && *total > 0.0 => Ok(*total),
-                    other => {
-                        let given_total = other.map_or_else(|| "none".into(), f64::to_string);
+                    invalid => {
+                        let given_total = invalid.map_or_else(|| "none".into(), f64::to_string);
                         Err(Error::parameter(
                             format!("total of target {}", t + 1),
                             given_total,
@@ -278,15 +278,15 @@ impl MediatedTargets {
                         ))
                     }
                 };
-                let units = bags.weight_sums().iter().map(|mass| 1.0 / mass).collect();
-                (open.iter().map(total_of).collect::<Result<_>>()?, units)
+                let bag_scaling = bags.weight_sums().iter().map(|mass| 1.0 / mass).collect();
+                (unmatched.iter().map(target_total).collect::<Result<_>>()?, bag_scaling)
             }
         };
-        let rows = of_bags.stack(&targets_at)?;
-        let (factor, ridges) = mediation.factor(bags, of_bags)?;
-        let cross = mediation.kernel.cross_gram(of_bags, &targets_at);
+        let stacked = bag_table.stack(&target_table)?;
+        let (factor, ridges) = mediation.factor(bags, bag_table)?;
+        let cross = mediation.kernel.cross_gram(bag_table, &target_table);
         let total_mass: f64 = bags.weight_sums().iter().sum();
-        let shares = bags
+        let mass_shares = bags
             .weight_sums()
             .iter()
             .map(|bag_mass| if mediation.centred { bag_mass / total_mass } else { 0.0 })
@@ -295,29 +295,29 @@ impl MediatedTargets {
         check_mediators_kernel(&weights)?;
         Ok(Self {
             mediation: mediation.clone(),
-            rows,
-            targets: open.iter().copied().zip(times).collect(),
-            bag_scaling: units,
+            mediators: stacked,
+            targets: unmatched.iter().copied().zip(factors).collect(),
+            bag_scaling,
             factor,
             ridges,
             weights,
-            mass_shares: shares,
+            mass_shares,
         })
     }
 
     /// S over all m targets, m × m.
     fn regression_covariance(&self, m: usize) -> Matrix {
         let (j, k) = (self.weights.rows(), self.weights.cols());
-        let of_bags = self.rows.head(j);
-        let of_targets = self.rows.select_rows(&(j..j + k).collect::<Vec<_>>());
-        let mut whitened = self.mediation.kernel.cross_gram(&of_bags, &of_targets);
+        let bag_mediators = self.mediators.head(j);
+        let target_mediators = self.mediators.select_rows(&(j..j + k).collect::<Vec<_>>());
+        let mut whitened = self.mediation.kernel.cross_gram(&bag_mediators, &target_mediators);
         self.factor.solve_lower_in_place(&mut whitened);
-        let (prior, taken) =
-            (self.mediation.kernel.gram(&of_targets), whitened.transpose().matmul(&whitened));
+        let (prior, reduction) =
+            (self.mediation.kernel.gram(&target_mediators), whitened.transpose().matmul(&whitened));
         let mut out = Matrix::zeros(m, m);
-        for (c, (t, times)) in self.targets.iter().enumerate() {
-            for (c2, (t2, times2)) in self.targets.iter().enumerate() {
-                out[(*t, *t2)] = times * times2 * (prior[(c, c2)] - taken[(c, c2)]);
+        for (c, (t, factor)) in self.targets.iter().enumerate() {
+            for (c2, (t2, factor2)) in self.targets.iter().enumerate() {
+                out[(*t, *t2)] = factor * factor2 * (prior[(c, c2)] - reduction[(c, c2)]);
             }
         }
         out

@@ -74,10 +74,10 @@ impl Bags {
         if let Some(empty) = members_by_bag.iter().position(Vec::is_empty) {
             return Err(Error::parameter(format!("bag {empty}"), "empty", "a bag needs at least one row"));
         }
-        let mass: Vec<f64> = members_by_bag.iter().map(|rows| rows.iter().map(|(_, w)| w).sum()).collect();
+        let mass: Vec<f64> = members_by_bag.iter().map(|bag| bag.iter().map(|(_, w)| w).sum()).collect();
         if unit == TargetUnit::Mean {
-            for (rows, mass) in members_by_bag.iter_mut().zip(&mass) {
-                rows.iter_mut().for_each(|(_, w)| *w /= mass);
+            for (members, mass) in members_by_bag.iter_mut().zip(&mass) {
+                members.iter_mut().for_each(|(_, w)| *w /= mass);
             }
         }
         Ok(Self { weights: Sparse::from_columns(rows, members_by_bag)?, weight_sums: mass, unit })

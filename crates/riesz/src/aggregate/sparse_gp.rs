@@ -175,7 +175,7 @@ pub struct SparseAggregateFit {
 }
 
 /// The starting value of the noise.
-const START: f64 = 0.03;
+const START_NOISE: f64 = 0.03;
 
 /// The smallest gain of evidence for which tuning with many bags continues: smaller gains do not distinguish
 /// parameters.
@@ -185,12 +185,12 @@ const MIN_EVIDENCE_GAIN: f64 = 0.01;
 struct SparseTargets {
     values: Vec<f64>,
     /// Known variances of the targets' errors.
-    known: Vec<f64>,
+    known_noise: Vec<f64>,
     /// For each target the sum of its weights, and a factor in its noise variance. For the row noise, the
     /// factor is the sum of squared weights; for the mediation noise, the variance of the regression at the
     /// target.
     weight_sums: Vec<f64>,
-    weight_norms: Vec<f64>,
+    noise_factors: Vec<f64>,
     /// The squared unit of kernel and noise.
     variance: f64,
     rows: BagRows,
@@ -201,14 +201,14 @@ struct SparseTargets {
 
 impl SparseTargets {
     /// Returns the targets of these bags, in the same units.
-    fn of_bags(&self, bags: &[usize]) -> Self {
+    fn select_bags(&self, bags: &[usize]) -> Self {
         Self {
             values: select(&self.values, bags),
-            known: select(&self.known, bags),
+            known_noise: select(&self.known_noise, bags),
             weight_sums: select(&self.weight_sums, bags),
-            weight_norms: select(&self.weight_norms, bags),
+            noise_factors: select(&self.noise_factors, bags),
             variance: self.variance,
-            rows: self.rows.of_bags(bags),
+            rows: self.rows.select_bags(bags),
             points: self.points.clone(),
             mediated: None,
         }
@@ -231,7 +231,7 @@ impl SparseAggregateProcess {
         Self {
             kernel,
             points,
-            noise: START,
+            noise: START_NOISE,
             row_noise: None,
             mediation_noise: None,
             known_noise: None,
@@ -310,29 +310,28 @@ impl SparseAggregateProcess {
         mut parameters: Vec<Parameter>,
     ) -> Result<SparseAggregateFit> {
         let control = self.control();
-        let (of_kernel, count) = (self.kernel.parameters().len(), parameters.len());
-        let free = self.tune.free(of_kernel, count);
+        let (kernel_parameters, count) = (self.kernel.parameters().len(), parameters.len());
+        let free = self.tune.free(kernel_parameters, count);
         let tuned = !free.is_empty();
         let tune_on_subset =
             tuned && targets.mediated.is_none() && targets.values.len() / 2 >= self.tuning_bags.max(1);
         let (bounds, restarts, seed) = (self.bounds.as_deref(), self.restarts, self.seed);
         // Where rows are sampled, the error of the evidence is at least this large.
-        let sampled = targets.mediated.as_ref().is_some_and(|mediated| !mediated.pairs.0.is_empty());
-        let enough = if tune_on_subset || sampled { MIN_EVIDENCE_GAIN } else { 0.0 };
-        let mut search =
-            SearchOptions { bounds, restarts, seed, min_gain: enough, ..SearchOptions::default() };
+        let samples_rows = targets.mediated.as_ref().is_some_and(|mediated| !mediated.samples.0.is_empty());
+        let min_gain = if tune_on_subset || samples_rows { MIN_EVIDENCE_GAIN } else { 0.0 };
+        let mut search = SearchOptions { bounds, restarts, seed, min_gain, ..SearchOptions::default() };
         let mut first_stage = None;
         if tune_on_subset {
             let mut random = Random::seed_from_u64(seed);
             let mut subset = index::sample(&mut random, targets.values.len(), self.tuning_bags).into_vec();
             subset.sort_unstable();
             let subset_optimum =
-                self.tune(&targets.of_bags(&subset), &parameters, free.clone(), search, control)?;
+                self.tune(&targets.select_bags(&subset), &parameters, free.clone(), search, control)?;
             parameters.iter_mut().zip(&subset_optimum.theta).for_each(|(p, value)| p.log_value = *value);
             // The evidence is a sum over bags, except for the priors.
-            let times = targets.values.len() as f64 / self.tuning_bags as f64;
-            let curvature = subset_optimum.curvature.clone().times(times);
-            search = SearchOptions { bounds, min_gain: enough, curvature, ..SearchOptions::default() };
+            let scale = targets.values.len() as f64 / self.tuning_bags as f64;
+            let curvature = subset_optimum.curvature.clone().times(scale);
+            search = SearchOptions { bounds, min_gain, curvature, ..SearchOptions::default() };
             first_stage = Some(subset_optimum);
         }
         let mut optimum = self.tune(targets, &parameters, free, search, control)?;
@@ -347,11 +346,11 @@ impl SparseAggregateProcess {
         self.result(targets, (kernel, noises), &features, &state, optimum, tuned)
     }
 
-    /// Maximises the evidence times the priors of the `free` parameters, starting at `from`.
+    /// Maximises the evidence times the priors of the `free` parameters, starting at `start`.
     fn tune(
         &self,
         targets: &SparseTargets,
-        from: &[Parameter],
+        start: &[Parameter],
         free: Range<usize>,
         search: SearchOptions<'_>,
         control: RunControl<'_>,
@@ -369,7 +368,7 @@ impl SparseAggregateProcess {
                 self.value_and_gradient(targets, theta, slopes, &mut cached_features, control)?;
             Ok(add_log_priors(&coordinates, theta, evaluation))
         };
-        search::maximise(from, free, search, control, objective)
+        search::maximise(start, free, search, control, objective)
     }
 
     /// Returns the evidence under the approximation and its gradient in `theta`, without the priors of
@@ -413,7 +412,7 @@ impl SparseAggregateProcess {
         };
         gradient.push(noises[0] * state.grad_noise.iter().sum::<f64>());
         if self.row_noise.or(self.mediation_noise).is_some() {
-            gradient.push(noises[1] * dot(&state.grad_noise, &targets.weight_norms));
+            gradient.push(noises[1] * dot(&state.grad_noise, &targets.noise_factors));
         }
         *cached_features = (!slopes).then_some(features);
         Ok((state.value, gradient))
@@ -433,12 +432,11 @@ impl SparseAggregateProcess {
         &self,
         targets: &SparseTargets,
         kernel: &Kernel,
-        [noise, of_rows]: [f64; 2],
+        [noise, other_noise]: [f64; 2],
         features: &BagFeatures,
     ) -> Result<CollapsedEvidence> {
-        let variances =
-            targets.weight_norms.iter().zip(&targets.known).map(|(s, known)| noise + of_rows * s + known);
-        let noise: Vec<f64> = variances.collect();
+        let factors = targets.noise_factors.iter().zip(&targets.known_noise);
+        let noise: Vec<f64> = factors.map(|(s, known)| noise + other_noise * s + known).collect();
         CollapsedEvidence::new(kernel, targets, features, self.approximation, &noise, self.mean)
     }
 
@@ -502,24 +500,25 @@ impl SparseAggregateProcess {
         let numbers_per_point = values.len().max(bags.count()).saturating_add(4 * points.rows());
         crate::memory::check_allocation("number of inducing points", points.rows(), numbers_per_point)?;
         let weights = bags.weights();
-        let mut responses = weights.column_sums();
-        let mut squares = (0..bags.count()).map(|b| weights.column(b).map(|(_, w)| w * w).sum()).collect();
+        let mut weight_sums = weights.column_sums();
+        let mut noise_factors =
+            (0..bags.count()).map(|b| weights.column(b).map(|(_, w)| w * w).sum()).collect();
         if let Some(operator) = operator {
-            responses = operator.transpose_times_vector(responses);
+            weight_sums = operator.transpose_times_vector(weight_sums);
             let regression_variance = |t: usize| {
                 operator.regression_covariance().map_or(0.0, |covariance| covariance[(t, t)].max(0.0))
             };
-            squares = (0..values.len()).map(regression_variance).collect();
+            noise_factors = (0..values.len()).map(regression_variance).collect();
         }
-        let variance = if self.normalize { target_variance(values, &responses, self.mean)? } else { 1.0 };
-        let known = self.known_noise.clone().unwrap_or_else(|| vec![0.0; values.len()]);
+        let variance = if self.normalize { target_variance(values, &weight_sums, self.mean)? } else { 1.0 };
+        let known_noise = self.known_noise.clone().unwrap_or_else(|| vec![0.0; values.len()]);
         let rows = BagRows::new(x, bags.weights());
         let mediated = operator.map(|operator| MediatedFeatures::new(operator, &rows, self.seed));
         Ok(SparseTargets {
             values: values.to_vec(),
-            known,
-            weight_sums: responses,
-            weight_norms: squares,
+            known_noise,
+            weight_sums,
+            noise_factors,
             variance,
             rows,
             points,
@@ -530,28 +529,28 @@ impl SparseAggregateProcess {
     fn result(
         &self,
         targets: &SparseTargets,
-        (kernel, [noise, other]): (Kernel, [f64; 2]),
+        (kernel, [noise, other_noise]): (Kernel, [f64; 2]),
         features: &BagFeatures,
         state: &CollapsedEvidence,
         optimum: SearchResult,
         tuned: bool,
     ) -> Result<SparseAggregateFit> {
         let [row_noise, mediation_noise] = [self.row_noise, self.mediation_noise]
-            .map(|given_noise| if given_noise.is_some() { other } else { 0.0 });
+            .map(|noise| if noise.is_some() { other_noise } else { 0.0 });
         let bags = targets.values.len();
         let fitted =
             (0..bags).map(|b| state.mean * targets.weight_sums[b] + dot(features.phi.row(b), &state.alpha));
-        let (mut expected, mut variance) = (Vec::new(), Vec::new());
+        let (mut left_out_mean, mut left_out_variance) = (Vec::new(), Vec::new());
         for (b, precision) in state.precision.iter().enumerate() {
             // The mean is estimated again without the target, and its uncertainty is included (Dubrule 1983).
-            let of_mean = state
+            let mean_correction = state
                 .gls_mean_terms
                 .as_ref()
                 .map_or(0.0, |(solved_ones, square)| solved_ones[b] * solved_ones[b] / square);
-            expected.push(targets.values[b] - state.residual[b] / (precision - of_mean));
-            variance.push(1.0 / (precision - of_mean) + state.uncounted_residual[b]);
+            left_out_mean.push(targets.values[b] - state.solved_residual[b] / (precision - mean_correction));
+            left_out_variance.push(1.0 / (precision - mean_correction) + state.uncounted_variance[b]);
         }
-        let left_out = LeaveOneOut::normal(targets.values.clone(), expected, variance);
+        let left_out = LeaveOneOut::normal(targets.values.clone(), left_out_mean, left_out_variance);
         let (points, alpha) = (targets.points.clone(), Matrix::column_vector(state.alpha.clone()));
         let mut model = KernelExpansion::new(kernel, points, alpha, vec![state.mean])?;
         model.model_card = vec![
@@ -609,10 +608,10 @@ impl SparseAggregateProcess {
 
 /// Returns the variance of the targets around a constant f, per squared sum of weights. The constant is
 /// `mean`, or the one with the smallest squared error.
-fn target_variance(values: &[f64], responses: &[f64], mean: Option<f64>) -> Result<f64> {
-    let square = dot(responses, responses);
-    let mean = mean.unwrap_or_else(|| dot(values, responses) / square);
-    let variance = values.iter().zip(responses).map(|(z, s)| (z - s * mean).powi(2)).sum::<f64>() / square;
+fn target_variance(values: &[f64], weight_sums: &[f64], mean: Option<f64>) -> Result<f64> {
+    let square = dot(weight_sums, weight_sums);
+    let mean = mean.unwrap_or_else(|| dot(values, weight_sums) / square);
+    let variance = values.iter().zip(weight_sums).map(|(z, s)| (z - s * mean).powi(2)).sum::<f64>() / square;
     if has_spread(mean, variance) {
         return Ok(variance);
     }
@@ -630,14 +629,14 @@ impl SparseAggregateFit {
 
 #[cfg(test)]
 mod tests {
-    use super::mediated_features::SampledRowPairs;
+    use super::mediated_features::RowSamples;
     use super::*;
     use crate::aggregate::{Mediators, TargetUnit};
 
     /// The gradient of the evidence for targets with an operator agrees with finite differences, for all
     /// pairs of rows and for samples of them.
     #[test]
-    fn slopes_through_mediators_are_differences() {
+    fn gradients_through_mediators_match_finite_differences() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 400.0;
         let rows: Vec<[f64; 2]> = (0..80).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
         let x = Table::from_rows(&rows).unwrap();
@@ -661,11 +660,11 @@ mod tests {
             approximations.into_iter().flat_map(|kind| [(false, kind), (true, kind)])
         {
             let process = SparseAggregateProcess { approximation, ..process.clone() };
-            targets.mediated.as_mut().unwrap().pairs = SampledRowPairs(Vec::new());
+            targets.mediated.as_mut().unwrap().samples = RowSamples(Vec::new());
             if sampled {
                 let mut random = Random::seed_from_u64(1);
-                let pairs = (0..3).map(|_| targets.rows.sample(30, &mut random)).collect();
-                targets.mediated.as_mut().unwrap().pairs = SampledRowPairs(pairs);
+                let samples = (0..3).map(|_| targets.rows.sample(30, &mut random)).collect();
+                targets.mediated.as_mut().unwrap().samples = RowSamples(samples);
             }
             let value_and_gradient = |theta: &[f64]| {
                 process.value_and_gradient(&targets, theta, true, &mut None, RunControl::none()).unwrap()
@@ -673,14 +672,14 @@ mod tests {
             let (value, gradient) = value_and_gradient(&theta);
             for i in 0..theta.len() {
                 let evidence = |step: f64| {
-                    let mut moved = theta.clone();
-                    moved[i] += step;
-                    value_and_gradient(&moved).0
+                    let mut shifted = theta.clone();
+                    shifted[i] += step;
+                    value_and_gradient(&shifted).0
                 };
-                let slope = (evidence(1e-5) - evidence(-1e-5)) / 2e-5;
+                let difference = (evidence(1e-5) - evidence(-1e-5)) / 2e-5;
                 assert!(
-                    (slope - gradient[i]).abs() < 1e-5 * value.abs().max(1.0),
-                    "{i}: {slope} {}",
+                    (difference - gradient[i]).abs() < 1e-5 * value.abs().max(1.0),
+                    "{i}: {difference} {}",
                     gradient[i]
                 );
             }
@@ -689,7 +688,7 @@ mod tests {
 
     /// Sampled rows give unbiased estimates of the covariances of bags, with correct standard errors.
     #[test]
-    fn samples_stand_for_all_rows() {
+    fn sampled_covariances_are_unbiased() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 400.0;
         let rows: Vec<[f64; 2]> = (0..300).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
         let x = Table::from_rows(&rows).unwrap();

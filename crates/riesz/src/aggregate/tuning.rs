@@ -44,7 +44,7 @@ const ROW_NOISE: f64 = 0.1;
 const MEDIATION_NOISE: f64 = 0.1;
 
 /// Row noise is added where the largest bag has more than this number of times the rows of the smallest bag.
-const UNEQUAL: usize = 4;
+const MAX_SIZE_RATIO: usize = 4;
 
 /// Conventions of the tuning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,7 +83,7 @@ impl Conventions {
     ) -> AggregateGaussianProcess {
         let weights = data.bags.weights();
         let sizes = || (0..weights.cols()).map(|b| weights.column(b).count());
-        let unequal = sizes().max().unwrap_or(0) > UNEQUAL * sizes().min().unwrap_or(0);
+        let unequal = sizes().max().unwrap_or(0) > MAX_SIZE_RATIO * sizes().min().unwrap_or(0);
         let regularised = self == Self::Regularised;
         AggregateGaussianProcess {
             row_noise: if regularised && unequal { ROW_NOISE } else { 0.0 },
@@ -152,7 +152,7 @@ pub struct TunedAggregate {
 /// Returns all parameters of a process with their priors, and the number of parameters that do not belong to
 /// the mediation. These come first.
 pub(super) fn hyperparameters(process: &AggregateGaussianProcess) -> (Vec<HyperParameter>, usize) {
-    let mediation: Vec<HyperParameter> = process.mediation.iter().flat_map(of_mediation).collect();
+    let mediation: Vec<HyperParameter> = process.mediation.iter().flat_map(mediation_priors).collect();
     let parameters = process.parameters();
     let n_process = parameters.len() - mediation.len();
     (
@@ -167,12 +167,12 @@ pub(super) fn hyperparameters(process: &AggregateGaussianProcess) -> (Vec<HyperP
 }
 
 /// Returns all parameters of a regression on mediators with their priors.
-pub(super) fn of_mediation(mediation: &Mediation) -> Vec<HyperParameter> {
-    let near = |p: Parameter| match p.is_lengthscale() {
+pub(super) fn mediation_priors(mediation: &Mediation) -> Vec<HyperParameter> {
+    let with_prior = |p: Parameter| match p.is_lengthscale() {
         true => HyperParameter::with_normal_prior(p, 0.8),
         false => HyperParameter::with_default_prior(p),
     };
-    let mut coordinates: Vec<HyperParameter> = mediation.parameters().into_iter().map(near).collect();
+    let mut coordinates: Vec<HyperParameter> = mediation.parameters().into_iter().map(with_prior).collect();
     // Where rows are regressed, the scale of the mediators' kernel has the same effect as the ridge.
     if mediation.regressed == MediationTarget::Rows {
         coordinates[0].prior = None;
@@ -262,19 +262,19 @@ impl Tuning {
         let mut run = SearchResult::unchanged(log_parameters(&process));
         let mediated = process.mediation.is_some() && data.bag_of_target.contains(&None);
         let published = self.conventions == Conventions::Published;
-        let of_targets = regresses_targets(start.mediation.as_ref());
-        let keeps_ridge = published && process.mediation.is_some() && !of_targets;
-        if let Some(ridge) = coordinates.last_mut().filter(|_| keeps_ridge) {
+        let targets_are_regressed = regresses_targets(start.mediation.as_ref());
+        let ridge_is_fixed = published && process.mediation.is_some() && !targets_are_regressed;
+        if let Some(ridge) = coordinates.last_mut().filter(|_| ridge_is_fixed) {
             ridge.prior = None;
         }
-        let at_once = if of_targets { start.mediation_noise > 0.0 } else { published };
-        let by_turns = mediated && !at_once;
+        let jointly = if targets_are_regressed { start.mediation_noise > 0.0 } else { published };
+        let alternates = mediated && !jointly;
         // The regression of targets does not depend on the kernel of rows.
-        let rounds = if by_turns && !of_targets { self.rounds.max(1) } else { 1 };
-        let free = if mediated && at_once { coordinates.len() } else { n_process };
+        let rounds = if alternates && !targets_are_regressed { self.rounds.max(1) } else { 1 };
+        let free = if mediated && jointly { coordinates.len() } else { n_process };
         for _ in 0..rounds {
             let before = log_parameters(&process);
-            if by_turns {
+            if alternates {
                 let mediation_optimum = tune_mediation(&process, &coordinates[n_process..], data, control)?;
                 run.count(&mediation_optimum);
                 process.mediation = process.mediation.map(|m| m.with_parameters(&mediation_optimum.theta));
@@ -290,8 +290,8 @@ impl Tuning {
                         .with_parameters(&theta_and_fixed)
                         .value_and_gradient(data, free > n_process, control)?;
                     gradient.truncate(free);
-                    let believed: &[HyperParameter] = if published { &[] } else { &coordinates };
-                    Ok(add_log_priors(believed, theta, (value, gradient)))
+                    let priors: &[HyperParameter] = if published { &[] } else { &coordinates };
+                    Ok(add_log_priors(priors, theta, (value, gradient)))
                 };
             let optimum = maximise_within_priors(
                 &coordinates[..free],
@@ -361,11 +361,11 @@ pub(super) fn tune_mediation_by_loo(
 
 /// Returns the gram matrix (J × J) of the bags' means, also where targets are sums.
 pub(super) fn bag_mean_gram(kernel: &Kernel, data: &Aggregates, control: RunControl<'_>) -> Result<Matrix> {
-    Ok(of_means(BagRows::new(&data.rows, data.bags.weights()).gram(kernel, control.stop)?, data))
+    Ok(mean_gram(BagRows::new(&data.rows, data.bags.weights()).gram(kernel, control.stop)?, data))
 }
 
 /// Returns the gram matrix of the bags' means, given the covariance U (J × J) of the bags' sums.
-pub(super) fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
+pub(super) fn mean_gram(mut gram: Matrix, data: &Aggregates) -> Matrix {
     let sums = data.bags.weights().column_sums();
     for b in 0..sums.len() {
         gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);

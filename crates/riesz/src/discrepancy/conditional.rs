@@ -29,15 +29,15 @@ pub fn residuals(x: &Table, conditions: &Table) -> Result<Table> {
             return Err(Error::parameter("column", &column.name, allowed));
         }
     }
-    let (n, units) = (x.rows(), ColumnScaling::standardised(x));
-    let targets = Matrix::from_fn(n, x.width(), |i, j| (x.get(i, j) - units.center[j]) / units.scale[j]);
+    let (n, scaling) = (x.rows(), ColumnScaling::standardised(x));
+    let targets = Matrix::from_fn(n, x.width(), |i, j| (x.get(i, j) - scaling.center[j]) / scaling.scale[j]);
     let kernel: Kernel = default_kernel(conditions)?;
     let ridges = default_ridges();
     let errors = KernelRidge::new(kernel.clone(), 1.0).loo_path(conditions, &targets, &ridges)?;
     let best = (0..ridges.len()).min_by(|&a, &b| errors[a].total_cmp(&errors[b])).unwrap_or(0);
     let fit = KernelRidge::new(kernel, ridges[best]).fit(conditions, &targets)?;
     let inverse = fit.factor.inverse();
-    let residual = |j: usize, i: usize| fit.dual_coef[(i, j)] / inverse[(i, i)] * units.scale[j];
+    let residual = |j: usize, i: usize| fit.dual_coef[(i, j)] / inverse[(i, i)] * scaling.scale[j];
     let values =
         (0..x.width()).flat_map(|j| (0..n).map(move |i| (j, i))).map(|(j, i)| residual(j, i)).collect();
     Table::from_column_major(x.columns().to_vec(), n, values)

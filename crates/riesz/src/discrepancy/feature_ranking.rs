@@ -43,8 +43,8 @@ impl Method {
 
     /// Returns the method with this name.
     pub fn named(name: &str) -> Option<Self> {
-        let place = Self::NAMES.iter().position(|n| *n == name)?;
-        Some([Self::Shapley, Self::Backward, Self::Lasso][place])
+        let index = Self::NAMES.iter().position(|n| *n == name)?;
+        Some([Self::Shapley, Self::Backward, Self::Lasso][index])
     }
 }
 
@@ -59,7 +59,7 @@ pub struct Ranking {
 }
 
 /// Ranks the columns of `x` by the dependence of `y` on them, with default kernels unless others are given.
-/// Only the Shapley method uses `kernel` and `factors`. The lasso's path ends once `wanted` features have
+/// Only the Shapley method uses `kernel` and `factors`. The lasso's path ends once `requested` features have
 /// entered; the others rank by their own HSIC.
 ///
 /// Cost O(n² d) for Shapley values; for the backward method O(n² d) times the number of steps, about 7 ln d;
@@ -74,9 +74,9 @@ pub fn rank(
     factors: FactorKind,
     kernel: Option<&Kernel>,
     target_kernel: Option<&Kernel>,
-    wanted: usize,
+    requested: usize,
 ) -> Result<Ranking> {
-    rank_until(x, y, method, factors, kernel, target_kernel, wanted, &Arc::default())
+    rank_until(x, y, method, factors, kernel, target_kernel, requested, &Arc::default())
 }
 
 /// Ranks columns as [`rank`], until another thread sets `stop`.
@@ -91,7 +91,7 @@ pub fn rank_until(
     factors: FactorKind,
     kernel: Option<&Kernel>,
     target_kernel: Option<&Kernel>,
-    wanted: usize,
+    requested: usize,
     stop: &Arc<AtomicBool>,
 ) -> Result<Ranking> {
     same_rows(x, y)?;
@@ -126,20 +126,20 @@ pub fn rank_until(
         Method::Backward => {
             backward(x, &CentredKernel::new(y, &without_constant_terms(&target, y), true, false), stop)
         }
-        Method::Lasso => lasso(x, y, &target, wanted, stop),
+        Method::Lasso => lasso(x, y, &target, requested, stop),
     }
 }
 
 fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<Ranking> {
-    let mut left: Vec<usize> = (0..x.width()).collect();
-    let mut gone = Vec::with_capacity(x.width());
+    let mut remaining: Vec<usize> = (0..x.width()).collect();
+    let mut removed = Vec::with_capacity(x.width());
     let mut scores = vec![0.0; x.width()];
     let mut step = 0.0;
-    while left.len() > 1 {
-        let remaining = x.select_columns(&left);
-        let (kernel, groups) = (default_kernel(&remaining)?, Players::singletons(remaining.columns()));
+    while remaining.len() > 1 {
+        let table = x.select_columns(&remaining);
+        let (kernel, groups) = (default_kernel(&table)?, Players::singletons(table.columns()));
         let pairs = SamplePairs::new(
-            &remaining,
+            &table,
             &kernel,
             Some(&groups),
             InclusionMeasure::point(1.0),
@@ -147,36 +147,36 @@ fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<
         )?;
         let sums = pairs.sum(target, None, 1, RunControl { stop, progress: &Progress::default() })?;
         // The first features are those whose absence reduces HSIC least.
-        let mut order = descending(&sums.observed[1..].iter().map(|lost| -lost).collect::<Vec<_>>());
-        order.truncate((left.len() / 10).max(1));
+        let mut order = descending(&sums.observed[1..].iter().map(|loss| -loss).collect::<Vec<_>>());
+        order.truncate((remaining.len() / 10).max(1));
         step += 1.0;
         for &index in &order {
-            scores[left[index]] = step;
-            gone.push(left[index]);
+            scores[remaining[index]] = step;
+            removed.push(remaining[index]);
         }
-        left.retain(|j| !gone.contains(j));
+        remaining.retain(|j| !removed.contains(j));
     }
-    for &j in &left {
+    for &j in &remaining {
         scores[j] = step + 1.0;
     }
-    gone.extend(left);
-    gone.reverse();
-    Ok(Ranking { order: gone, scores })
+    removed.extend(remaining);
+    removed.reverse();
+    Ok(Ranking { order: removed, scores })
 }
 
 /// The number of parts into which the sum over rows is divided.
 const PARTS: usize = 16;
 
-fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool) -> Result<Ranking> {
+fn lasso(x: &Table, y: &Table, target: &Kernel, requested: usize, stop: &AtomicBool) -> Result<Ranking> {
     let (n, d) = (x.rows(), x.width());
     let (targets, isa) = (Points::new(y), Isa::detect());
     // One table and one kernel per column.
-    let singles: Vec<Table> = (0..d).map(|j| x.select_columns(&[j])).collect();
-    let kernels = singles.iter().map(default_kernel).collect::<Result<Vec<_>>>()?;
-    let columns: Vec<Points> = singles.iter().map(Points::new).collect();
+    let column_tables: Vec<Table> = (0..d).map(|j| x.select_columns(&[j])).collect();
+    let kernels = column_tables.iter().map(default_kernel).collect::<Result<Vec<_>>>()?;
+    let columns: Vec<Points> = column_tables.iter().map(Points::new).collect();
     let stride = targets.stride();
     // Computes row i of the gram matrix of each column, then of the target.
-    let fill = |i: usize, out: &mut [f64]| {
+    let fill_rows = |i: usize, out: &mut [f64]| {
         let buffer = &mut Vec::new();
         for (k, out) in out.chunks_exact_mut(stride).enumerate() {
             let (kernel, points) = (kernels.get(k).unwrap_or(target), columns.get(k).unwrap_or(&targets));
@@ -184,17 +184,17 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
             out[n..].fill(0.0);
         }
     };
-    let sums: Vec<Vec<f64>> = (0..n)
+    let row_means: Vec<Vec<f64>> = (0..n)
         .into_par_iter()
         .map_init(
             || vec![0.0; (d + 1) * stride],
             |rows, i| {
-                fill(i, rows);
+                fill_rows(i, rows);
                 rows.chunks_exact(stride).map(|row| row.iter().sum::<f64>() / n as f64).collect()
             },
         )
         .collect();
-    let totals: Vec<f64> = (0..=d).map(|k| sums.iter().map(|s| s[k]).sum::<f64>() / n as f64).collect();
+    let means: Vec<f64> = (0..=d).map(|k| row_means.iter().map(|m| m[k]).sum::<f64>() / n as f64).collect();
     // Inner products of the centred gram matrices.
     let parts: Vec<Vec<f64>> = (0..PARTS)
         .into_par_iter()
@@ -202,10 +202,10 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
             let (mut rows, mut sum) = (vec![0.0; (d + 1) * stride], vec![0.0; (d + 1) * (d + 1)]);
             for i in (part..n).step_by(PARTS) {
                 check_cancelled(stop)?;
-                fill(i, &mut rows);
+                fill_rows(i, &mut rows);
                 for (k, row) in rows.chunks_exact_mut(stride).enumerate() {
                     for (j, v) in row[..n].iter_mut().enumerate() {
-                        *v += totals[k] - sums[i][k] - sums[j][k];
+                        *v += means[k] - row_means[i][k] - row_means[j][k];
                     }
                 }
                 small_dense::add_transposed_product(&mut sum, &rows, &rows, stride);
@@ -215,15 +215,15 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
         .collect::<Result<_>>()?;
     let mut products = vec![0.0; (d + 1) * (d + 1)];
     parts.iter().for_each(|part| add_to(&mut products, part));
-    let length: Vec<f64> = (0..=d).map(|k| products[k * (d + 1) + k].sqrt()).collect();
+    let norms: Vec<f64> = (0..=d).map(|k| products[k * (d + 1) + k].sqrt()).collect();
     let cosine = |k: usize, l: usize| {
-        let lengths = length[k] * length[l];
+        let product = norms[k] * norms[l];
         // A constant column is orthogonal to everything.
-        if lengths > 1e-12 * n as f64 * n as f64 { products[k * (d + 1) + l] / lengths } else { 0.0 }
+        if product > 1e-12 * n as f64 * n as f64 { products[k * (d + 1) + l] / product } else { 0.0 }
     };
     let matrix: Vec<Vec<f64>> = (0..d).map(|k| (0..d).map(|l| cosine(k, l)).collect()).collect();
-    let target: Vec<f64> = (0..d).map(|k| cosine(k, d)).collect();
-    Ok(regularisation_path(&matrix, &target, wanted.min(d)))
+    let target_cosines: Vec<f64> = (0..d).map(|k| cosine(k, d)).collect();
+    Ok(regularisation_path(&matrix, &target_cosines, requested.min(d)))
 }
 
 /// The number of penalties on the path, which decrease from the largest by a factor of 10⁵.
@@ -231,28 +231,28 @@ const PENALTIES: usize = 400;
 
 /// Minimises `½ αᵀ M α - cᵀ α + λ Σ α` over coefficients α ≥ 0 (length d) for decreasing λ by coordinate
 /// descent, where M is `matrix` (d × d) and c is `target` (length d).
-fn regularisation_path(matrix: &[Vec<f64>], target: &[f64], wanted: usize) -> Ranking {
+fn regularisation_path(matrix: &[Vec<f64>], target: &[f64], requested: usize) -> Ranking {
     let d = target.len();
     let (mut coef, mut order) = (vec![0.0; d], Vec::new());
-    let largest = target.iter().copied().fold(0.0, f64::max);
+    let max_penalty = target.iter().copied().fold(0.0, f64::max);
     for step in 0..PENALTIES {
-        let penalty = largest * (-11.5 * step as f64 / PENALTIES as f64).exp();
+        let penalty = max_penalty * (-11.5 * step as f64 / PENALTIES as f64).exp();
         for _ in 0..1000 {
-            let mut change: f64 = 0.0;
+            let mut max_change: f64 = 0.0;
             for j in (0..d).filter(|&j| matrix[j][j] > 0.0) {
                 let residual = target[j] - dot(&matrix[j], &coef) + matrix[j][j] * coef[j];
                 let new = ((residual - penalty) / matrix[j][j]).max(0.0);
-                change = change.max((new - coef[j]).abs());
+                max_change = max_change.max((new - coef[j]).abs());
                 coef[j] = new;
             }
-            if change <= 1e-10 {
+            if max_change <= 1e-10 {
                 break;
             }
         }
         let is_new = |j: &usize| coef[*j] > 0.0 && !order.contains(j);
         let new: Vec<usize> = descending(&coef).into_iter().filter(is_new).collect();
         order.extend(new);
-        if order.len() >= wanted {
+        if order.len() >= requested {
             break;
         }
     }

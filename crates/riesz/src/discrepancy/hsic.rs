@@ -22,10 +22,10 @@ use crate::table::Table;
 
 /// The largest number of rows for which the weights of all pairs are stored (8 n² bytes); for more rows, each
 /// draw computes them again.
-const KEPT: usize = 4096;
+const MAX_CACHED_ROWS: usize = 4096;
 
 /// The number of terms that are summed before their sums are added to each other.
-const SUMMED: usize = 64;
+const CHUNK: usize = 64;
 
 /// The number of draws whose weights are gathered together.
 const BATCH_DRAWS: usize = 32;
@@ -49,7 +49,7 @@ pub(super) struct CentredKernel<'k> {
 
 impl<'k> CentredKernel<'k> {
     /// Creates the centred kernel. Cost O(n² d).
-    pub(super) fn new(y: &Table, kernel: &'k Kernel, unbiased: bool, keep: bool) -> Self {
+    pub(super) fn new(y: &Table, kernel: &'k Kernel, unbiased: bool, cache: bool) -> Self {
         let (points, isa) = (Points::new(y), Isa::detect());
         let n = y.rows();
         let columns = 0..points.stride();
@@ -60,29 +60,29 @@ impl<'k> CentredKernel<'k> {
                 |(buffer, row), i| {
                     kernel.row(isa, points.all_rows(), &points.row(i), buffer, row);
                     let diagonal = if unbiased { row[i] } else { 0.0 };
-                    let parts = row[..n].chunks(SUMMED).map(|part| part.iter().sum::<f64>());
+                    let parts = row[..n].chunks(CHUNK).map(|part| part.iter().sum::<f64>());
                     (parts.sum::<f64>() - diagonal, row[..n].iter().fold(0.0_f64, |m, v| m.max(v.abs())))
                 },
             )
             .unzip();
-        let (total, size) = (sums.chunks(SUMMED).map(|part| part.iter().sum::<f64>()).sum::<f64>(), n as f64);
+        let (total, count) = (sums.chunks(CHUNK).map(|part| part.iter().sum::<f64>()).sum::<f64>(), n as f64);
         let (divisor, mean, scale) = if unbiased {
-            (size - 2.0, total / ((size - 1.0) * (size - 2.0)), 1.0 / (size * (size - 3.0)))
+            (count - 2.0, total / ((count - 1.0) * (count - 2.0)), 1.0 / (count * (count - 3.0)))
         } else {
-            (size, total / (size * size), 1.0 / (size - 1.0).powi(2))
+            (count, total / (count * count), 1.0 / (count - 1.0).powi(2))
         };
         let mut means: Vec<f64> = sums.iter().map(|s| s / divisor).collect();
         means.resize(points.stride(), 0.0);
         let rounding = kernel.rounding_bound(&points.ranges(), y.width());
-        let units = 16 + 4 * (SUMMED + n.div_ceil(SUMMED));
+        let roundings = 16 + 4 * (CHUNK + n.div_ceil(CHUNK));
         let largest = largest.iter().copied().fold(0.0, f64::max);
-        let error = scale * (4.0 * rounding + f64::EPSILON * units as f64 * largest);
+        let error = scale * (4.0 * rounding + f64::EPSILON * roundings as f64 * largest);
         let mut centred =
             Self { points, kernel, unbiased, means, mean, scale, error, cached_rows: None, isa };
-        if keep && n <= KEPT {
-            let mut rows_buffer = vec![0.0; n * centred.length()];
+        if cache && n <= MAX_CACHED_ROWS {
+            let mut rows_buffer = vec![0.0; n * centred.row_length()];
             rows_buffer
-                .par_chunks_exact_mut(centred.length())
+                .par_chunks_exact_mut(centred.row_length())
                 .enumerate()
                 .for_each(|(i, row)| centred.compute(i, &columns, &mut row[..columns.len()]));
             centred.cached_rows = Some(rows_buffer);
@@ -90,13 +90,13 @@ impl<'k> CentredKernel<'k> {
         centred
     }
 
-    /// The estimator whose pairs of rows count: those of a row with itself count only if it is biased.
+    /// The estimator. Pairs of a row with itself count only if it is biased.
     pub(super) fn estimator(&self) -> MmdEstimator {
         if self.unbiased { MmdEstimator::Unbiased } else { MmdEstimator::Biased }
     }
 
     /// The length of a stored row.
-    fn length(&self) -> usize {
+    fn row_length(&self) -> usize {
         self.points.stride().next_power_of_two()
     }
 
@@ -139,7 +139,7 @@ impl PairWeights for CentredKernel<'_> {
     fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
         match &self.cached_rows {
             Some(rows) => {
-                let from = i * self.length();
+                let from = i * self.row_length();
                 out.copy_from_slice(&rows[from + columns.start..from + columns.end]);
             }
             None => self.compute(i, columns, out),
@@ -166,22 +166,22 @@ impl PermutationNull<'_, '_> {
     }
 }
 
-/// Computes `out[t] = row[places[t]]`, where the row's length is a power of two. Single loads are faster here
-/// than gather instructions.
-fn gather(row: &[f64], places: &[u32], out: &mut [f64]) {
+/// Computes `out[t] = row[indices[t]]`, where the row's length is a power of two. Single loads are faster
+/// here than gather instructions.
+fn gather(row: &[f64], indices: &[u32], out: &mut [f64]) {
     let mask = row.len() - 1;
-    for (out, &j) in out.iter_mut().zip(places) {
+    for (out, &j) in out.iter_mut().zip(indices) {
         *out = row[j as usize & mask];
     }
 }
 
-/// Returns `Σ_t values[t] row[places[t]]`, with single loads as in [`gather`].
-fn gather_dot(values: &[f64], row: &[f64], places: &[u32]) -> f64 {
+/// Returns `Σ_t values[t] row[indices[t]]`, with single loads as in [`gather`].
+fn gather_dot(values: &[f64], row: &[f64], indices: &[u32]) -> f64 {
     let mask = row.len() - 1;
     let mut sum = [0.0; LANES];
-    for (values, places) in values.as_chunks::<LANES>().0.iter().zip(places.as_chunks::<LANES>().0) {
+    for (values, indices) in values.as_chunks::<LANES>().0.iter().zip(indices.as_chunks::<LANES>().0) {
         for l in 0..LANES {
-            sum[l] += values[l] * row[places[l] as usize & mask];
+            sum[l] += values[l] * row[indices[l] as usize & mask];
         }
     }
     sum.iter().sum()
@@ -213,17 +213,17 @@ impl NullDraws for PermutationNull<'_, '_> {
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
         let centred = self.centred;
         let (size, length, channels) = (tile.size(), tile.columns.len(), tile.channels);
-        if let (Some(rows_of_weights), 1) = (&centred.cached_rows, channels) {
+        if let (Some(cached_rows), 1) = (&centred.cached_rows, channels) {
             for (draw, out) in out.iter_mut().enumerate() {
                 let order = self.order(draw);
                 let rows = tile.rows.clone().zip(tile.values.chunks_exact(length));
                 for (i, values) in rows {
                     // Columns before the diagonal are counted in the pair's other order.
                     let from = i.saturating_sub(tile.columns.start) / LANES * LANES;
-                    let places = &order[tile.columns.start + from..tile.columns.end];
-                    let row = order[i] as usize * centred.length();
+                    let indices = &order[tile.columns.start + from..tile.columns.end];
+                    let row = order[i] as usize * centred.row_length();
                     *out +=
-                        gather_dot(&values[from..], &rows_of_weights[row..row + centred.length()], places);
+                        gather_dot(&values[from..], &cached_rows[row..row + centred.row_length()], indices);
                 }
             }
             return;
@@ -235,13 +235,13 @@ impl NullDraws for PermutationNull<'_, '_> {
             let draws = from..(from + BATCH_DRAWS).min(self.draws);
             for (draw, out) in draws.clone().zip(memory.chunks_exact_mut(size)) {
                 let order = self.order(draw);
-                let places = &order[tile.columns.clone()];
+                let indices = &order[tile.columns.clone()];
                 for (i, out) in order[tile.rows.clone()].iter().zip(out.chunks_exact_mut(length)) {
                     let i = *i as usize;
-                    if let Some(rows_of_weights) = &centred.cached_rows {
+                    if let Some(cached_rows) = &centred.cached_rows {
                         gather(
-                            &rows_of_weights[i * centred.length()..(i + 1) * centred.length()],
-                            places,
+                            &cached_rows[i * centred.row_length()..(i + 1) * centred.row_length()],
+                            indices,
                             out,
                         );
                         continue;
@@ -272,25 +272,25 @@ pub(super) struct WildBootstrapNull<'c, 'k> {
 }
 
 impl<'c, 'k> WildBootstrapNull<'c, 'k> {
-    /// Draws the process; `forgets` is the number of rows over which its correlation decreases to 1/e.
-    pub(super) fn new(centred: &'c CentredKernel<'k>, draws: usize, forgets: f64, seed: u64) -> Self {
+    /// Draws the process; `decay_rows` is the number of rows over which its correlation decreases to 1/e.
+    pub(super) fn new(centred: &'c CentredKernel<'k>, draws: usize, decay_rows: f64, seed: u64) -> Self {
         let (n, stride) = (centred.points.rows(), centred.points.stride());
         let mut random = Random::seed_from_u64(seed);
-        let (keep, fresh) = ((-1.0 / forgets).exp(), (1.0 - (-2.0 / forgets).exp()).sqrt());
+        let (decay, innovation_sd) = ((-1.0 / decay_rows).exp(), (1.0 - (-2.0 / decay_rows).exp()).sqrt());
         let mut process = Vec::with_capacity(draws * stride);
         for _ in 0..draws {
             let mut e: f64 = random.sample(StandardNormal);
             for _ in 0..n {
                 process.push(e);
-                e = keep * e + fresh * random.sample::<f64, _>(StandardNormal);
+                e = decay * e + innovation_sd * random.sample::<f64, _>(StandardNormal);
             }
             process.resize(process.len().next_multiple_of(LANES), 0.0);
         }
         // The matrix W is processed row by row, for all draws at once.
         let columns = 0..stride;
-        let mut by_row = vec![0.0; n * draws];
+        let mut products = vec![0.0; n * draws];
         const ROWS: usize = 64;
-        by_row.par_chunks_mut(ROWS * draws).enumerate().for_each(|(index, out)| {
+        products.par_chunks_mut(ROWS * draws).enumerate().for_each(|(index, out)| {
             let count = out.len() / draws;
             let mut rows = vec![0.0; count * stride];
             for (r, row) in rows.chunks_exact_mut(stride).enumerate() {
@@ -303,7 +303,7 @@ impl<'c, 'k> WildBootstrapNull<'c, 'k> {
         let mut mean = vec![0.0; draws];
         for i in 0..n {
             for b in 0..draws {
-                let value = process[b * stride + i] * by_row[i * draws + b] / n as f64;
+                let value = process[b * stride + i] * products[i * draws + b] / n as f64;
                 means[b * stride + i] = value;
                 mean[b] += value / n as f64;
             }
@@ -324,12 +324,12 @@ impl NullDraws for WildBootstrapNull<'_, '_> {
     }
 
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
-        let parts = [&self.process, &self.means].map(|parts_of_draws| {
-            parts_of_draws
+        let values = [&self.process, &self.means].map(|numbers| {
+            numbers
                 .chunks_exact(self.centred.points.stride())
                 .flat_map(|e| e[columns.clone()].iter().copied())
         });
-        parts.into_iter().flatten().collect()
+        values.into_iter().flatten().collect()
     }
 
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
@@ -345,18 +345,18 @@ impl NullDraws for WildBootstrapNull<'_, '_> {
             let weighted: Vec<f64> = values.iter().zip(&weights).map(|(v, w)| v * w).collect();
             memory.clear();
             memory.resize(2 * rows * draws, 0.0);
-            let (first, second) = memory.split_at_mut(rows * draws);
-            small_dense::add_transposed_product(first, &weighted, process, length);
-            small_dense::add_transposed_product(second, values, means, length);
+            let (process_products, mean_products) = memory.split_at_mut(rows * draws);
+            small_dense::add_transposed_product(process_products, &weighted, process, length);
+            small_dense::add_transposed_product(mean_products, values, means, length);
             let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
             let total_sum: f64 = sums.iter().sum();
             for b in 0..draws {
                 let start = b * stride + tile.rows.start;
                 let mut total = self.mean[b] * total_sum;
                 for r in 0..rows {
-                    total += self.process[start + r] * first[b * rows + r]
+                    total += self.process[start + r] * process_products[b * rows + r]
                         - self.means[start + r] * sums[r]
-                        - second[b * rows + r];
+                        - mean_products[b * rows + r];
                 }
                 out[b * tile.channels + channel] += total;
             }

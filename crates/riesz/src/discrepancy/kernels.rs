@@ -27,8 +27,8 @@ impl FactorKind {
 
     /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<Self> {
-        let place = Self::NAMES.iter().position(|n| *n == name)?;
-        Some([Self::Orthogonal, Self::Product][place])
+        let index = Self::NAMES.iter().position(|n| *n == name)?;
+        Some([Self::Orthogonal, Self::Product][index])
     }
 
     /// Returns the default kernel between rows. With product factors it is [`default_kernel`]. With
@@ -44,8 +44,8 @@ impl FactorKind {
         }
         let players = groups.cloned().unwrap_or_else(|| Players::singletons(sample.columns()));
         let (columns, categories) = sample.columns_by_kind();
-        let units = ColumnScaling::raw(sample.width());
-        let mut lengthscale = lengthscales(sample, &columns, &units, Lengthscale::MedianPerFeature)?;
+        let scaling = ColumnScaling::raw(sample.width());
+        let mut lengthscale = lengthscales(sample, &columns, &scaling, Lengthscale::MedianPerFeature)?;
         let owners = players.player_of_column(sample.width());
         for (l, &j) in lengthscale.iter_mut().zip(&columns) {
             let group_size = players.players()[owners[j]]
@@ -76,10 +76,10 @@ pub fn default_kernel(sample: &Table) -> Result<Kernel> {
     if numeric.is_empty() {
         return Ok(Kernel::gaussian_and_categorical(numeric, Vec::new(), false, categorical));
     }
-    let units = ColumnScaling::standardised(sample);
+    let scaling = ColumnScaling::standardised(sample);
     // The median is 0 if more than half of the pairs are equal.
-    let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
-        .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
+    let lengthscale = lengthscales(sample, &numeric, &scaling, Lengthscale::Median)
+        .or_else(|_| lengthscales(sample, &numeric, &scaling, Lengthscale::Scale))?;
     Ok(Kernel::gaussian_and_categorical(numeric, lengthscale, false, categorical))
 }
 
@@ -92,7 +92,7 @@ pub(super) fn kernel_or_default(kernel: Option<&Kernel>, sample: &Table) -> Resu
 
 /// Returns `kernel` with all length scales multiplied by each of `multiples`: the grid of an aggregated test.
 pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
-    let times = |multiple: &f64| {
+    let scaled_kernel = |multiple: &f64| {
         let mut kernel = kernel.clone();
         for factor in kernel.terms.iter_mut().flat_map(|term| &mut term.factors) {
             let scaled: Vec<f64> = factor
@@ -104,7 +104,7 @@ pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
         }
         kernel
     };
-    multiples.iter().map(times).collect()
+    multiples.iter().map(scaled_kernel).collect()
 }
 
 /// Returns the kernel without functions of one argument, which cancel in sums with centred weights. The zero

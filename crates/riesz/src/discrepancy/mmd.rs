@@ -41,19 +41,19 @@ pub(super) fn row_arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Ve
 
 /// The smallest number of rows by which the orthogonal factors of the block estimator are centred; for many
 /// rows it is the square root of their number.
-const CENTRING: usize = 1024;
+const MIN_REFERENCE_ROWS: usize = 1024;
 
 /// Returns the indices, in the order of [`row_arrangement`], of the rows by which orthogonal factors are
 /// centred. These are all rows, except for blocks, where all rows would take longer than the test: there it
 /// is a subset, which contains each row together with the row with which it may exchange its label.
-pub(super) fn reference(estimator: MmdEstimator, rows: usize) -> Vec<usize> {
+pub(super) fn reference_rows(estimator: MmdEstimator, rows: usize) -> Vec<usize> {
     match estimator {
         MmdEstimator::Unbiased | MmdEstimator::Biased => (0..rows).collect(),
         MmdEstimator::Block(q) => {
             let pairs: Vec<usize> = (0..rows).filter(|i| i / q % 2 == 0).collect();
-            let wanted = (CENTRING.max((rows as f64).sqrt() as usize) / 2).min(pairs.len());
+            let count = (MIN_REFERENCE_ROWS.max((rows as f64).sqrt() as usize) / 2).min(pairs.len());
             let mut chosen_rows: Vec<usize> =
-                (0..wanted).map(|k| pairs[k * pairs.len() / wanted]).flat_map(|i| [i, i + q]).collect();
+                (0..count).map(|k| pairs[k * pairs.len() / count]).flat_map(|i| [i, i + q]).collect();
             chosen_rows.sort_unstable();
             chosen_rows
         }
@@ -70,10 +70,10 @@ impl SampleLabels {
                 // larger numbers.
                 let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
                 let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
-                let (within_smaller, other) = (1.0 / pairs(n.min(m)), 1.0 / pairs(n.max(m)));
+                let (within_smaller, within_larger) = (1.0 / pairs(n.min(m)), 1.0 / pairs(n.max(m)));
                 let cross = -1.0 / (n as f64 * m as f64);
                 let labels = (0..n + m).map(|i| f64::from(u8::from((i < n) == (n <= m)))).collect();
-                (labels, [other, cross - other, within_smaller + other - 2.0 * cross])
+                (labels, [within_larger, cross - within_larger, within_smaller + within_larger - 2.0 * cross])
             }
             MmdEstimator::Block(q) => {
                 let blocks = n.min(m) / q;
@@ -89,7 +89,7 @@ impl SampleLabels {
     /// the other. The draws come one after the other from one generator.
     pub(super) fn permutations(&self, rows: usize, draws: usize, seed: u64) -> RelabellingNull<'_> {
         let mut random = Random::seed_from_u64(seed);
-        let mut draws_of_labels = Vec::with_capacity(draws * self.labels.len());
+        let mut drawn_labels = Vec::with_capacity(draws * self.labels.len());
         for _ in 0..draws {
             let mut labels: Vec<i8> = self.labels.iter().map(|&l| l as i8).collect();
             match self.estimator {
@@ -102,9 +102,9 @@ impl SampleLabels {
                     }
                 }
             }
-            draws_of_labels.extend(labels);
+            drawn_labels.extend(labels);
         }
-        RelabellingNull { sample_labels: self, labels: draws_of_labels }
+        RelabellingNull { sample_labels: self, labels: drawn_labels }
     }
 }
 
@@ -146,9 +146,9 @@ impl NullDraws for RelabellingNull<'_> {
             memory.resize(rows * self.count(), 0.0);
             small_dense::add_transposed_product(memory, values, prepared, length);
             let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
-            let base = c0 * sums.iter().sum::<f64>();
+            let constant = c0 * sums.iter().sum::<f64>();
             for (draw, (labels, products)) in self.draws().zip(memory.chunks_exact(rows)).enumerate() {
-                let mut total = base;
+                let mut total = constant;
                 for ((label, product), sum) in labels[tile.rows.clone()].iter().zip(products).zip(&sums) {
                     let label = f64::from(*label);
                     total += c1 * (product + label * sum) + c2 * (label * product);
@@ -167,11 +167,11 @@ mod tests {
     #[test]
     fn reference_rows_contain_both_rows_of_an_exchange() {
         for (q, blocks) in [(2, 3), (2, 4000), (7, 900)] {
-            let reference_rows = reference(MmdEstimator::Block(q), 2 * q * blocks);
-            assert!(reference_rows.len() >= (4 * q * blocks).min(2000) / 2 && reference_rows.is_sorted());
-            for &i in &reference_rows {
-                let other = if i / q % 2 == 0 { i + q } else { i - q };
-                assert!(reference_rows.binary_search(&other).is_ok(), "{i} {other}");
+            let rows = reference_rows(MmdEstimator::Block(q), 2 * q * blocks);
+            assert!(rows.len() >= (4 * q * blocks).min(2000) / 2 && rows.is_sorted());
+            for &i in &rows {
+                let partner = if i / q % 2 == 0 { i + q } else { i - q };
+                assert!(rows.binary_search(&partner).is_ok(), "{i} {partner}");
             }
         }
     }

@@ -56,7 +56,7 @@ use crate::model_card::CardEntry;
 use crate::table::{ColumnKind, Players, Table};
 use hsic::{CentredKernel, WildBootstrapNull};
 use kernels::{kernel_or_default, without_constant_terms};
-use mmd::{SampleLabels, reference, row_arrangement};
+use mmd::{SampleLabels, reference_rows, row_arrangement};
 use orthogonal::FeatureChannels;
 use pair_sums::{ChannelSums, NullDraws, PARTS, PairWeights, SamplePairs};
 
@@ -267,14 +267,14 @@ impl TwoSampleTest {
         self.settings.check()?;
         let pooled = pooled(x, z)?;
         let (n, m) = (x.rows(), z.rows());
-        let needed = match self.estimator {
+        let min_rows = match self.estimator {
             MmdEstimator::Block(q) if q < 2 => {
                 return Err(Error::parameter("block size", q, "blocks need at least 2 rows"));
             }
             MmdEstimator::Block(q) => q,
             MmdEstimator::Unbiased | MmdEstimator::Biased => 2,
         };
-        check_sizes([n, m], needed)?;
+        check_sizes([n, m], min_rows)?;
         let kernels = self.settings.kernels(&self.kernels, &pooled)?;
         let sample = pooled.select_rows(&row_arrangement(self.estimator, n, m));
         let labels = SampleLabels::new(self.estimator, n, m);
@@ -292,7 +292,7 @@ impl TwoSampleTest {
         ];
         self.settings.run_test(TestSpec {
             sample: &sample,
-            reference: &reference(self.estimator, sample.rows()),
+            reference: &reference_rows(self.estimator, sample.rows()),
             kernels,
             estimator: self.estimator,
             weights: &labels,
@@ -317,20 +317,20 @@ impl IndependenceTest {
         self.settings.check()?;
         let n = x.rows();
         same_rows(x, y)?;
-        let needed = if self.unbiased { 4 } else { 2 };
-        if n < needed {
-            return Err(Error::too_few("the sample", needed, "rows are"));
+        let min_rows = if self.unbiased { 4 } else { 2 };
+        if n < min_rows {
+            return Err(Error::too_few("the sample", min_rows, "rows are"));
         }
         is_nonconstant(y, self.unbiased)?;
         let kernels = self.settings.kernels(&self.kernels, x)?;
         let target = kernel_or_default(self.target_kernel.as_ref(), y)?;
         let TestSettings { permutations, seed, .. } = self.settings;
-        let summed = without_constant_terms(&target, y);
-        let centred = CentredKernel::new(y, &summed, self.unbiased, permutations > 0);
+        let reduced_kernel = without_constant_terms(&target, y);
+        let centred = CentredKernel::new(y, &reduced_kernel, self.unbiased, permutations > 0);
         let draws: Option<Box<dyn NullDraws + '_>> = match self.null {
-            Null::WildBootstrap(forgets) if !(forgets.is_finite() && forgets > 0.0) => {
+            Null::WildBootstrap(decay_rows) if !(decay_rows.is_finite() && decay_rows > 0.0) => {
                 let allowed = "take a positive number of rows, over which dependence decays";
-                return Err(Error::parameter("wild bootstrap", forgets, allowed));
+                return Err(Error::parameter("wild bootstrap", decay_rows, allowed));
             }
             Null::WildBootstrap(_) if self.unbiased => {
                 let allowed = "the wild bootstrap needs the biased estimator";
@@ -338,8 +338,8 @@ impl IndependenceTest {
             }
             _ if permutations == 0 => None,
             Null::Permutation => Some(Box::new(centred.permuted(permutations, seed))),
-            Null::WildBootstrap(forgets) => {
-                Some(Box::new(WildBootstrapNull::new(&centred, permutations, forgets, seed)))
+            Null::WildBootstrap(decay_rows) => {
+                Some(Box::new(WildBootstrapNull::new(&centred, permutations, decay_rows, seed)))
             }
         };
         let facts = vec![
@@ -367,14 +367,14 @@ impl IndependenceTest {
 }
 
 /// The largest number of draws; more are probably a mistake, and could exhaust memory.
-const MOST_DRAWS: usize = 100_000;
+const MAX_DRAWS: usize = 100_000;
 
 impl TestSettings {
     fn check(&self) -> Result<()> {
-        if self.permutations <= MOST_DRAWS {
+        if self.permutations <= MAX_DRAWS {
             return Ok(());
         }
-        Err(Error::parameter("permutations", self.permutations, format!("at most {MOST_DRAWS}")))
+        Err(Error::parameter("permutations", self.permutations, format!("at most {MAX_DRAWS}")))
     }
 
     fn kernels(&self, kernels: &[Kernel], sample: &Table) -> Result<Vec<Kernel>> {
@@ -392,7 +392,7 @@ impl TestSettings {
     /// Returns the pairs of the sample's rows under a kernel, with its own factors or with orthogonal ones.
     fn sample_pairs<'k>(
         &self,
-        question: &TestSpec<'_>,
+        spec: &TestSpec<'_>,
         kernel: &'k Kernel,
         groups: &Players,
         control: RunControl<'_>,
@@ -401,24 +401,23 @@ impl TestSettings {
         let players = (attributed || self.factors == FactorKind::Orthogonal).then_some(groups);
         let new = |players| {
             let measure = InclusionMeasure::default();
-            SamplePairs::new(question.sample, kernel, players, measure, question.estimator)
+            SamplePairs::new(spec.sample, kernel, players, measure, spec.estimator)
         };
         match (new(players), self.factors) {
-            (Ok(pairs), FactorKind::Orthogonal) => pairs.orthogonal(question.reference, control),
+            (Ok(pairs), FactorKind::Orthogonal) => pairs.orthogonal(spec.reference, control),
             // A kernel that ties players together is one factor.
             (Err(Error::NotProduct { .. }), _) if !attributed => new(None),
             (pairs, _) => pairs,
         }
     }
 
-    fn run_test(&self, mut question: TestSpec<'_>) -> Result<TestResult> {
-        let TestSpec { sample, weights, draws, .. } = question;
+    fn run_test(&self, mut spec: TestSpec<'_>) -> Result<TestResult> {
+        let TestSpec { sample, weights, draws, .. } = spec;
         let groups = self.players(sample);
         let attributed = self.attribute != AttributionRequest::Nothing;
         let control = RunControl { stop: &self.stop, progress: &self.progress };
-        let kernels: Vec<Kernel> =
-            question.kernels.iter().map(|k| without_constant_terms(k, sample)).collect();
-        let pairs = |kernel| self.sample_pairs(&question, kernel, &groups, control);
+        let kernels: Vec<Kernel> = spec.kernels.iter().map(|k| without_constant_terms(k, sample)).collect();
+        let pairs = |kernel| self.sample_pairs(&spec, kernel, &groups, control);
         let pairs_by_kernel = kernels.iter().map(pairs).collect::<Result<Vec<_>>>()?;
         let interactions = self.interactions && attributed;
         self.progress.start((pairs_by_kernel.len() + usize::from(interactions)) * PARTS);
@@ -429,19 +428,19 @@ impl TestSettings {
         };
         let sums = pairs_by_kernel.iter().map(sum).collect::<Result<Vec<_>>>()?;
         let scores: Vec<Vec<f64>> = sums.iter().map(|s| s.studentised(0)).collect();
-        let silent = |scores: &Vec<f64>| scores.len() > MIN_DRAWS && scores.iter().all(|s| *s == 0.0);
-        if scores.iter().all(silent) && sample.rows() > 3 && outlier_rows(sample) > 1 {
+        let all_zero = |scores: &Vec<f64>| scores.len() > MIN_DRAWS && scores.iter().all(|s| *s == 0.0);
+        if scores.iter().all(all_zero) && sample.rows() > 3 && outlier_rows(sample) > 1 {
             let allowed = "its values differ only by rounding between these rows: choose shorter length \
                            scales, or standardise the columns";
-            return Err(Error::parameter("kernel", question.kernels[0].formula(), allowed));
+            return Err(Error::parameter("kernel", spec.kernels[0].formula(), allowed));
         }
         let adjusted = null::step_down_p_values(&scores);
         let chosen =
             (0..sums.len()).rev().max_by(|&a, &b| scores[a][0].total_cmp(&scores[b][0])).unwrap_or(0);
-        let tested = self.permutations > 0;
+        let has_draws = self.permutations > 0;
         let interactions =
             interactions.then(|| pairs_by_kernel[chosen].interactions(weights, control)).transpose()?;
-        let by_kernel: Vec<PerKernelResult> = question
+        let by_kernel: Vec<PerKernelResult> = spec
             .kernels
             .iter()
             .zip(&sums)
@@ -449,7 +448,7 @@ impl TestSettings {
             .map(|((kernel, sums), &p)| PerKernelResult {
                 kernel: kernel.clone(),
                 statistic: sums.observed[0],
-                pvalue: tested.then_some(p),
+                pvalue: has_draws.then_some(p),
             })
             .collect();
         let chosen_sums = &sums[chosen];
@@ -466,19 +465,19 @@ impl TestSettings {
             (FactorKind::Orthogonal, None) => "of the kernel, which has no product form",
             (FactorKind::Product, _) => "of the kernel",
         };
-        question.facts.extend([
+        spec.facts.extend([
             CardEntry::new("kernel", by_kernel[chosen].kernel.formula()),
             CardEntry::new("factors", factors),
             CardEntry::new("permutations", self.permutations),
             CardEntry::new("seed", self.seed),
         ]);
         let attributions = attributed.then(|| {
-            let has_significance = tested && self.attribute == AttributionRequest::Significance;
-            let explanation = question.explanation(self.factors, &groups, chosen_sums);
+            let has_significance = has_draws && self.attribute == AttributionRequest::Significance;
+            let explanation = spec.explanation(self.factors, &groups, chosen_sums);
             attributions(explanation, (&sums, chosen), channels, has_significance, interactions)
         });
         let statistic = chosen_sums.observed[0];
-        let pvalue = tested.then_some(pvalue);
+        let pvalue = has_draws.then_some(pvalue);
         Ok(TestResult { statistic, pvalue, null, by_kernel, chosen, attributions })
     }
 }
@@ -489,7 +488,7 @@ struct TestSpec<'q> {
     /// The rows over which orthogonal factors are centred, which must be the same for all draws.
     reference: &'q [usize],
     kernels: Vec<Kernel>,
-    /// The estimator, on which depends which pairs of rows count.
+    /// The estimator, which determines the pairs of rows that count.
     estimator: MmdEstimator,
     weights: &'q dyn PairWeights,
     draws: Option<&'q dyn NullDraws>,
@@ -591,11 +590,11 @@ const MIN_DRAWS: usize = 19;
 /// Returns the number of rows that differ from the others, which are all equal; 2 means 2 or more. If it is
 /// 1, kernels are sums of functions of one row each, which unbiased estimators cancel.
 fn outlier_rows(sample: &Table) -> usize {
-    let unlike = |row: usize| {
+    let differing_rows = |row: usize| {
         let differs = |&i: &usize| (0..sample.width()).any(|j| sample.column(j)[i] != sample.column(j)[row]);
         (0..sample.rows()).filter(differs).take(2).count()
     };
-    (0..sample.rows().min(2)).map(unlike).min().unwrap_or(0)
+    (0..sample.rows().min(2)).map(differing_rows).min().unwrap_or(0)
 }
 
 /// Returns the rows of `x`, then those of `z`, with columns matched by name. The levels of a column are those
@@ -608,8 +607,8 @@ pub fn pooled(x: &Table, z: &Table) -> Result<Table> {
     for column in &mut columns {
         let ColumnKind::Categorical { levels } = &mut column.kind else { continue };
         let other = &z.columns()[z.index_of(&column.name)?];
-        if let ColumnKind::Categorical { levels: more } = &other.kind {
-            let new: Vec<String> = more.iter().filter(|l| !levels.contains(l)).cloned().collect();
+        if let ColumnKind::Categorical { levels: other_levels } = &other.kind {
+            let new: Vec<String> = other_levels.iter().filter(|l| !levels.contains(l)).cloned().collect();
             levels.extend(new);
         }
     }
@@ -621,10 +620,10 @@ fn same_rows(x: &Table, y: &Table) -> Result<()> {
 }
 
 /// Checks that the two samples have enough rows.
-fn check_sizes([first, second]: [usize; 2], needed: usize) -> Result<()> {
-    for (sample_name, rows) in [("the first sample", first), ("the second sample", second)] {
-        if rows < needed {
-            return Err(Error::too_few(sample_name, needed, "rows are"));
+fn check_sizes([n, m]: [usize; 2], min_rows: usize) -> Result<()> {
+    for (sample_name, rows) in [("the first sample", n), ("the second sample", m)] {
+        if rows < min_rows {
+            return Err(Error::too_few(sample_name, min_rows, "rows are"));
         }
     }
     Ok(())

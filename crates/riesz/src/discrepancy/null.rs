@@ -24,9 +24,9 @@ pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
     let values: Vec<f64> = std::iter::once(observed).chain(draws.iter().map(tied)).collect();
     let n = values.len() as f64;
     let mean = crate::linalg::mean(&values);
-    let deviation = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
-    if deviation > tie {
-        return values.iter().map(|v| (v - mean) / deviation).collect();
+    let sd = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
+    if sd > tie {
+        return values.iter().map(|v| (v - mean) / sd).collect();
     }
     vec![0.0; values.len()]
 }
@@ -54,10 +54,10 @@ pub(super) fn step_down_p_values(scores: &[Vec<f64>]) -> Vec<f64> {
 /// Returns the interval that contains the central `share` of the draws.
 pub(super) fn central_interval(draws: &[f64], share: f64) -> [f64; 2] {
     let sorted = crate::linalg::sorted(draws);
-    let outside = ((1.0 - share) / 2.0 * sorted.len() as f64).floor() as usize;
+    let tail_count = ((1.0 - share) / 2.0 * sorted.len() as f64).floor() as usize;
     match sorted.as_slice() {
         [] => [f64::NAN; 2],
-        sorted => [sorted[outside], sorted[sorted.len() - 1 - outside]],
+        sorted => [sorted[tail_count], sorted[sorted.len() - 1 - tail_count]],
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pvalues_count_ties_and_themselves() {
+    fn pvalues_count_ties_and_the_observed_value() {
         assert_eq!(pvalue(2.0, &[1.0, 2.0, 3.0], 0.0), 0.75);
         assert_eq!(pvalue(2.0 + 1e-13, &[1.0, 2.0, 3.0], 1e-12), 0.75);
         assert_eq!(pvalue(4.0, &[1.0, 2.0, 3.0], 1e-12), 0.25);
@@ -84,12 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_never_changes_has_no_score() {
+    fn constant_values_have_score_zero() {
         assert_eq!(studentised(1.0, &[1.0, 1.0 + 1e-14], 1e-12), [0.0; 3]);
     }
 
     #[test]
-    fn bands_leave_out_both_ends() {
+    fn central_intervals_leave_out_both_tails() {
         let draws: Vec<f64> = (0..100).map(f64::from).collect();
         assert_eq!(central_interval(&draws, 0.95), [2.0, 97.0]);
     }

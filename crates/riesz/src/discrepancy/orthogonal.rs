@@ -42,12 +42,12 @@ const BATCH_ROWS: usize = 64;
 /// The centred, scaled factors of a kernel's products.
 pub(super) struct OrthogonalKernel {
     /// For each product and factor.
-    factors: Vec<Vec<Centred>>,
+    factors: Vec<Vec<CentredFactor>>,
     /// The error of each k̃ is at most this times `1 + |k̃|`.
     pub(super) error: f64,
 }
 
-struct Centred {
+struct CentredFactor {
     /// The means m of the module's documentation, by row, padding included; `mean` is M.
     means: Vec<f64>,
     mean: f64,
@@ -75,7 +75,7 @@ impl OrthogonalKernel {
             .zip(precisions)
             .map(|(product, (factor_precisions, _))| {
                 let centred = |k| {
-                    Centred::new(
+                    CentredFactor::new(
                         points,
                         (product, &factor_precisions[k]),
                         k,
@@ -99,7 +99,7 @@ impl OrthogonalKernel {
         columns: &Range<usize>,
         factor: &mut [f64],
     ) {
-        let Centred { means, mean, scale, .. } = &self.factors[product][k];
+        let CentredFactor { means, mean, scale, .. } = &self.factors[product][k];
         let offset = mean - means[i];
         for (factor, mean) in factor.iter_mut().zip(&means[columns.clone()]) {
             *factor = ((*factor - mean) + offset) * scale;
@@ -107,7 +107,7 @@ impl OrthogonalKernel {
     }
 }
 
-impl Centred {
+impl CentredFactor {
     fn new(
         points: &Points,
         (product, precision): (&PlayerProduct<'_>, &RoundingBound),
@@ -120,14 +120,14 @@ impl Centred {
         // For a tile: the mean of each row, `k(u, u)` for the reference rows in it, and the largest |k|.
         let tile = |from: usize| -> Result<(Vec<f64>, Vec<f64>, f64)> {
             let columns = from..(from + TILE).min(stride);
-            let (mut sums, mut part) = (vec![0.0; columns.len()], vec![0.0; columns.len()]);
+            let (mut sums, mut batch_sums) = (vec![0.0; columns.len()], vec![0.0; columns.len()]);
             let (mut factor, mut diagonal, mut largest) = (vec![0.0; columns.len()], Vec::new(), 0.0_f64);
-            for (rows, numbers) in rows.chunks(BATCH_ROWS).zip(reference.chunks(BATCH_ROWS)) {
+            for (rows, indices) in rows.chunks(BATCH_ROWS).zip(reference.chunks(BATCH_ROWS)) {
                 control.check_cancelled()?;
-                part.fill(0.0);
-                for (row, i) in rows.iter().zip(numbers) {
+                batch_sums.fill(0.0);
+                for (row, i) in rows.iter().zip(indices) {
                     product.factor(isa, k, points.columns(&columns), row, &mut factor);
-                    for (sum, v) in part.iter_mut().zip(&factor) {
+                    for (sum, v) in batch_sums.iter_mut().zip(&factor) {
                         *sum += v;
                         largest = if v.abs() > largest { v.abs() } else { largest };
                     }
@@ -135,7 +135,7 @@ impl Centred {
                         diagonal.push(factor[i - from]);
                     }
                 }
-                add_to(&mut sums, &part);
+                add_to(&mut sums, &batch_sums);
             }
             sums.iter_mut().for_each(|sum| *sum /= rows.len() as f64);
             Ok((sums, diagonal, largest))
@@ -149,11 +149,12 @@ impl Centred {
         let largest = tiles.iter().map(|(_, _, largest)| *largest).fold(0.0, f64::max);
         // The error of a factor is some roundings, where those per unit of `-ln f` count `-f ln f ≤ 1/e`
         // times. A sum has as many roundings as it has sequential additions.
-        let units = precision.units + precision.per_log;
-        let sums = BATCH_ROWS + reference.len() / BATCH_ROWS + reference.len() / 4;
-        let error = f64::EPSILON * (units + sums as f64) * largest.max(precision.top) + precision.tiny;
-        let range = mean_diagonal - mean;
-        let scale = if range <= 4.0 * error { 0.0 } else { 1.0 / range };
+        let roundings = precision.units + precision.per_log;
+        let additions = BATCH_ROWS + reference.len() / BATCH_ROWS + reference.len() / 4;
+        let error =
+            f64::EPSILON * (roundings + additions as f64) * largest.max(precision.top) + precision.tiny;
+        let s = mean_diagonal - mean;
+        let scale = if s <= 4.0 * error { 0.0 } else { 1.0 / s };
         Ok(Self { means, mean, scale, error: 6.0 * error * scale })
     }
 }
@@ -202,16 +203,16 @@ dispatch! {
             };
             // Elementary symmetric sums of orders one, two, and three or more; and the first-order sum of
             // absolute values.
-            let (mut first_order, mut two, mut higher_order, mut total) =
+            let (mut first_order, mut second_order, mut higher_order, mut absolute_sum) =
                 (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
             for &k in active {
                 let (f, _) = run.side(k, block);
-                higher_order = V::add(higher_order, V::mul(f, V::add(two, higher_order)));
-                two = V::fma(f, first_order, two);
+                higher_order = V::add(higher_order, V::mul(f, V::add(second_order, higher_order)));
+                second_order = V::fma(f, first_order, second_order);
                 first_order = V::add(first_order, f);
-                total = V::add(total, V::abs(f));
+                absolute_sum = V::add(absolute_sum, V::abs(f));
             }
-            add(0, V::add(first_order, two));
+            add(0, V::add(first_order, second_order));
             add(channels.higher_order(), higher_order);
             for &k in active {
                 let ((f, _), player) = (run.side(k, block), terms.players[k as usize]);
@@ -221,10 +222,10 @@ dispatch! {
             }
             // The error of each k̃ is at most δ (1 + |k̃|), and that of their products at most this times 1 +
             // Σ|k̃|. Rounding is added.
-            let errors = V::mul(Lanes::splat(error), V::add(Lanes::splat(active.len() as f64), total));
+            let errors = V::mul(Lanes::splat(error), V::add(Lanes::splat(active.len() as f64), absolute_sum));
             let rounding =
-                V::mul(Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing), total);
-            let bound = V::mul(V::mul(V::add(Lanes::ONES, total), V::add(errors, rounding)), *weight);
+                V::mul(Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing), absolute_sum);
+            let bound = V::mul(V::mul(V::add(Lanes::ONES, absolute_sum), V::add(errors, rounding)), *weight);
             let out = &mut out.error[from..from + LANES];
             out.iter_mut().zip(bound.0).for_each(|(out, v)| *out += v);
         }
@@ -236,7 +237,7 @@ dispatch! {
 pub(super) struct PairChannels {
     players: usize,
     /// The relative error of a product of two factors k̃ and of sums of such products.
-    relative: f64,
+    relative_error: f64,
     /// For each pair, its interaction, at the position [`index_of`].
     pub(super) indices: Vec<f64>,
     /// A bound on the error of each interaction.
@@ -247,9 +248,9 @@ impl PairChannels {
     /// Creates an accumulator. `error` is that of [`OrthogonalKernel`], and `summing` the relative rounding
     /// error of sums over all pairs of rows.
     pub(super) fn new(players: usize, error: f64, summing: f64) -> Self {
-        let relative = 2.0 * error + summing;
+        let relative_error = 2.0 * error + summing;
         let indices = vec![0.0; players * players.saturating_sub(1) / 2];
-        Self { players, relative, indices, error: 0.0 }
+        Self { players, relative_error, indices, error: 0.0 }
     }
 }
 
@@ -263,18 +264,18 @@ impl TermAccumulator for PairChannels {
             let weight = multiplicity.map2(*coef, |m, c| m * c);
             let mut largest = 0.0_f64;
             for (position, &j) in active.iter().enumerate() {
-                let (first_factor, _) = run.side(j, block);
-                let weighted = first_factor.map2(weight, |f, w| f * w);
+                let (factor, _) = run.side(j, block);
+                let weighted = factor.map2(weight, |f, w| f * w);
                 for &l in &active[position + 1..] {
                     let sum = weighted.map2(run.side(l, block).0, |a, b| a * b).sum();
                     self.indices
                         [index_of(self.players, terms.players[j as usize], terms.players[l as usize])] += sum;
                 }
-                largest = largest.max(first_factor.0.iter().fold(0.0, |m, f| m.max(f.abs())));
+                largest = largest.max(factor.0.iter().fold(0.0, |m, f| m.max(f.abs())));
             }
             // A bound for a product of two factors, both at most `largest`.
-            let size = weight.0.iter().map(|w| w.abs()).sum::<f64>();
-            self.error += self.relative * size * (1.0 + largest).powi(2);
+            let total_weight = weight.0.iter().map(|w| w.abs()).sum::<f64>();
+            self.error += self.relative_error * total_weight * (1.0 + largest).powi(2);
         }
     }
 }

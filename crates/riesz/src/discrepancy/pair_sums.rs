@@ -165,9 +165,9 @@ pub(super) struct ChannelSums {
     null: Vec<f64>,
     drawn: usize,
     /// The value of the empty coalition.
-    empty: f64,
+    empty_value: f64,
     /// For each channel, `Σ |W_ij v_ij|`; and `Σ |v_ij|` (`unweighted`) if weights have absolute errors.
-    sizes: Vec<f64>,
+    absolute: Vec<f64>,
     unweighted: Vec<f64>,
 }
 
@@ -178,15 +178,15 @@ impl ChannelSums {
             bound: 0.0,
             null: vec![0.0; draws * drawn],
             drawn,
-            empty: 0.0,
-            sizes: vec![0.0; channels],
+            empty_value: 0.0,
+            absolute: vec![0.0; channels],
             unweighted: vec![0.0; channels],
         }
     }
 
     /// The largest difference of a channel's sums that rounding alone may cause.
     pub(super) fn tie_tolerance(&self, channel: usize) -> f64 {
-        1e-12 * self.sizes[channel]
+        1e-12 * self.absolute[channel]
     }
 
     /// Returns the studentised scores of a channel: observed, then in every draw.
@@ -217,9 +217,9 @@ struct PairGame<'p> {
 #[derive(Default)]
 struct Memory {
     factors: Vec<f64>,
-    /// The sizes of factors that are sums with cancellation, and the products of these sizes (`tops`).
+    /// The sizes of factors that are sums with cancellation, and their products (`size_products`).
     sizes: Vec<f64>,
-    tops: Vec<Lanes>,
+    size_products: Vec<Lanes>,
     active: Vec<u32>,
 }
 
@@ -296,8 +296,8 @@ impl<'k> SamplePairs<'k> {
         control: RunControl<'_>,
     ) -> Result<ChannelSums> {
         let width = draws.and_then(|draws| draws.columns(drawn)).unwrap_or(self.estimator.columns());
-        let empty = || ChannelSums::new(self.channels(), drawn, draws.map_or(0, NullDraws::count));
-        let summing = || TileSummation {
+        let new_sums = || ChannelSums::new(self.channels(), drawn, draws.map_or(0, NullDraws::count));
+        let new_summation = || TileSummation {
             pairs: self,
             weights,
             draws,
@@ -306,20 +306,20 @@ impl<'k> SamplePairs<'k> {
             columns: 0..0,
             prepared: Vec::new(),
             memory: Vec::new(),
-            sums: empty(),
+            sums: new_sums(),
         };
         let game = PairGame { pairs: self, width, weights: None };
-        let mut total = empty();
-        let parts = accumulate(&game, (self.isa, &self.measure), control, summing)?;
+        let mut total = new_sums();
+        let parts = accumulate(&game, (self.isa, &self.measure), control, new_summation)?;
         for part in parts.into_iter().map(|part| part.sums) {
             add_to(&mut total.observed, &part.observed);
             add_to(&mut total.null, &part.null);
-            add_to(&mut total.sizes, &part.sizes);
+            add_to(&mut total.absolute, &part.absolute);
             add_to(&mut total.unweighted, &part.unweighted);
             total.bound += part.bound;
-            total.empty += part.empty;
+            total.empty_value += part.empty_value;
         }
-        total.bound += total.empty.abs();
+        total.bound += total.empty_value.abs();
         total.bound += weights.error() * total.unweighted[..=self.players].iter().fold(0.0, |m, v| v.max(m));
         // The higher-order statistic may overflow, because it grows exponentially with the number of players.
         finite(
@@ -391,7 +391,7 @@ impl ProductGame for PairGame<'_> {
             let last_row = columns.end.min(n);
             let rows = (0..last_row)
                 .step_by(TILE * TILES_PER_TASK)
-                .map(move |first| first..(first + TILE * TILES_PER_TASK).min(last_row));
+                .map(move |start| start..(start + TILE * TILES_PER_TASK).min(last_row));
             rows.map(move |rows| (rows, columns.clone()))
         });
         let tasks = tasks.filter(|(rows, columns)| estimator.end(rows.end - 1, n) > columns.start);
@@ -439,14 +439,14 @@ impl PairGame<'_> {
             for (k, factor) in memory.factors.chunks_exact_mut(length).take(factors).enumerate() {
                 product.factor(*isa, k, u, &x, factor);
                 // A factor of 1, or of 0 if it is centred, contributes nothing to its player.
-                let nothing = match &self.pairs.orthogonal {
+                let neutral = match &self.pairs.orthogonal {
                     Some(orthogonal) => {
                         orthogonal.centre((index, k), i, &range, factor);
                         0.0
                     }
                     None => 1.0,
                 };
-                if factor.iter().any(|f| *f != nothing) {
+                if factor.iter().any(|f| *f != neutral) {
                     memory.active.push(k as u32);
                 }
             }
@@ -454,12 +454,12 @@ impl PairGame<'_> {
             memory.active.resize(active.next_multiple_of(4), factors as u32);
             let weights: Vec<f64> = multiplicities.iter().map(|m| m * product.scale).collect();
             let weights = lanes(&weights);
-            let by_size = self.pairs.orthogonal.is_none() && product.cancels(false);
-            if by_size {
+            let cancels = self.pairs.orthogonal.is_none() && product.cancels(false);
+            if cancels {
                 memory.sizes.resize(factors * length, 1.0);
                 let sizes = memory.sizes.chunks_exact_mut(length).enumerate();
                 sizes.for_each(|(k, out)| product.size(*isa, k, u, &x, out));
-                max_products(&memory.sizes, None, &weights, &mut memory.tops);
+                max_products(&memory.sizes, None, &weights, &mut memory.size_products);
             }
             reader.add_terms(&ProductTerms {
                 row,
@@ -473,7 +473,7 @@ impl PairGame<'_> {
                     active: &memory.active,
                     players: active,
                     weights: &weights,
-                    sizes: by_size.then_some(&memory.tops),
+                    sizes: cancels.then_some(&memory.size_products),
                     tinies: &[],
                     rounding: self.rounding(index, x.len(), columns.len(), length),
                 },
@@ -493,9 +493,9 @@ impl PairGame<'_> {
         if self.weights.is_some() {
             // All rows and tiles are added to one sum.
             let tiles = points.rows().div_ceil(TILE) * points.stride().div_ceil(columns);
-            let sums =
+            let additions =
                 4 * (products.len() * TILE * tiles.div_ceil(PARTS) + TILE * length / LANES + PARTS + 64);
-            (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
+            (rounding.units, rounding.sums) = (rounding.units + additions as f64, additions as f64);
         }
         rounding
     }
@@ -552,15 +552,16 @@ impl TermAccumulator for TileSummation<'_> {
             }
         }
         let mut statistic_size = None;
-        let (weighted, exact) = (sums.observed.iter_mut().zip(&mut sums.sizes), self.weights.error() == 0.0);
-        for ((channel, (sum, absolute)), plain) in
+        let (weighted, exact) =
+            (sums.observed.iter_mut().zip(&mut sums.absolute), self.weights.error() == 0.0);
+        for ((channel, (sum, absolute_sum)), unweighted_sum) in
             values.chunks_exact(size).zip(weighted).zip(&mut sums.unweighted)
         {
-            let [value, size, unweighted] = weighted_sums(channel, &weights);
+            let [value, absolute, unweighted] = weighted_sums(channel, &weights);
             *sum += value;
-            *absolute += size;
-            *plain += if exact { 0.0 } else { unweighted };
-            statistic_size.get_or_insert(size);
+            *absolute_sum += absolute;
+            *unweighted_sum += if exact { 0.0 } else { unweighted };
+            statistic_size.get_or_insert(absolute);
         }
         let statistic_size = statistic_size.unwrap_or(0.0);
         // The error of the players' values is known pair by pair. That of the statistic depends on the sizes
@@ -569,7 +570,7 @@ impl TermAccumulator for TileSummation<'_> {
             error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * statistic_size;
         // The value of the empty coalition is the sum of the weights, which is 0 up to rounding.
         let scale: f64 = pairs.kernel.terms.iter().map(|term| term.scale).sum();
-        sums.empty +=
+        sums.empty_value +=
             if pairs.orthogonal.is_none() { scale * weighted_sums(&unit_weights, &weights)[0] } else { 0.0 };
         if let Some(draws) = self.draws {
             let (rows, columns, channels) = (rows.clone(), columns.clone(), sums.drawn);

@@ -55,10 +55,10 @@ impl Points {
     }
 
     /// Appends the rows with the given indices to `out`, column-major.
-    pub(super) fn gather(&self, numbers: &[u32], out: &mut Vec<f64>) {
+    pub(super) fn gather(&self, indices: &[u32], out: &mut Vec<f64>) {
         for j in 0..self.width {
             let column = &self.data[j * self.stride..(j + 1) * self.stride];
-            out.extend(numbers.iter().map(|&i| column[i as usize]));
+            out.extend(indices.iter().map(|&i| column[i as usize]));
         }
     }
 }

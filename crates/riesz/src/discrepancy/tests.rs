@@ -26,26 +26,26 @@ fn compare(
     table: &Table,
     estimator: MmdEstimator,
     draws: &dyn NullDraws,
-    weights: &ChannelSums,
+    sums: &ChannelSums,
     w: impl Fn(usize, usize, usize) -> f64,
 ) {
     let n = table.rows();
     let kernel = Kernel::gaussian(&[1.0; D]);
     for b in 0..draws.count() {
-        let (mut statistic, mut empty) = (0.0, 0.0);
+        let (mut statistic, mut total) = (0.0, 0.0);
         for i in 0..n {
             for j in 0..n {
                 if i == j && estimator != MmdEstimator::Biased {
                     continue;
                 }
                 statistic += w(b, i, j) * kernel.eval(&table.row(i), &table.row(j));
-                empty += w(b, i, j);
+                total += w(b, i, j);
             }
         }
-        let statistic_of_draw = weights.draws(0)[b];
+        let statistic_of_draw = sums.draws(0)[b];
         assert!((statistic_of_draw - statistic).abs() < 1e-12, "draw {b}: {statistic_of_draw} {statistic}");
-        let values: f64 = (1..=D).map(|p| weights.draws(p)[b]).sum();
-        assert!((values - (statistic - empty)).abs() < 1e-12, "draw {b}: {values} {statistic} {empty}");
+        let values: f64 = (1..=D).map(|p| sums.draws(p)[b]).sum();
+        assert!((values - (statistic - total)).abs() < 1e-12, "draw {b}: {values} {statistic} {total}");
     }
 }
 
@@ -74,7 +74,7 @@ fn rows_of_weights(weights: &dyn PairWeights, n: usize) -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn relabelled_samples() {
+fn relabelled_statistics_equal_direct_sums() {
     let kernel = Kernel::gaussian(&[1.0; D]);
     let (n, m) = (70, 83);
     for estimator in [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::Block(7)] {
@@ -85,14 +85,14 @@ fn relabelled_samples() {
         let label_draws = draws.prepare(&(0..table.rows().next_multiple_of(8)));
         let label = |b: usize, i: usize| label_draws[b * table.rows().next_multiple_of(8) + i];
         compare(&table, labels.estimator, &draws, &computed, |b, i, j| {
-            let (first, other) = (label(b, i), label(b, j));
+            let (label_i, label_j) = (label(b, i), label(b, j));
             let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
             let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
             match estimator {
                 MmdEstimator::Block(q) if i / (2 * q) != j / (2 * q) || i % q == j % q => 0.0,
-                MmdEstimator::Block(q) => first * other / ((n.min(m) / q) * q * (q - 1)) as f64,
-                _ if first != other => -1.0 / (n * m) as f64,
-                _ if first == 1.0 => 1.0 / pairs(n),
+                MmdEstimator::Block(q) => label_i * label_j / ((n.min(m) / q) * q * (q - 1)) as f64,
+                _ if label_i != label_j => -1.0 / (n * m) as f64,
+                _ if label_i == 1.0 => 1.0 / pairs(n),
                 _ => 1.0 / pairs(m),
             }
         });
@@ -105,11 +105,11 @@ fn relabelled_samples() {
 
 /// Weights are the same with and without a cache.
 #[test]
-fn permuted_rows() {
+fn permuted_statistics_equal_direct_sums() {
     let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 150);
     let (x, y) = (sample(n, 2), sample(n, 3));
-    for (unbiased, keep) in [(false, true), (false, false), (true, true), (true, false)] {
-        let centred = CentredKernel::new(&y, &kernel, unbiased, keep);
+    for (unbiased, cache) in [(false, true), (false, false), (true, true), (true, false)] {
+        let centred = CentredKernel::new(&y, &kernel, unbiased, cache);
         let draws = centred.permuted(37, 4);
         let computed = sums(&x, &kernel, centred.estimator(), &centred, &draws);
         let orders: Vec<Vec<usize>> =
@@ -126,7 +126,7 @@ fn permuted_rows() {
 
 /// The reference is `(H (E ∘ W) H)_ij`, computed entry by entry.
 #[test]
-fn the_wild_bootstrap() {
+fn wild_bootstrap_statistics_equal_direct_sums() {
     let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 140);
     let (x, y) = (sample(n, 2), sample(n, 3));
     let centred = CentredKernel::new(&y, &kernel, false, true);
@@ -151,8 +151,8 @@ fn the_wild_bootstrap() {
         .collect();
     compare(&x, centred.estimator(), &draws, &computed, |b, i, j| weighted[b][i][j]);
     // The process has mean 0, variance 1 and correlation exp(-1/3) between adjacent rows.
-    let long = WildBootstrapNull::new(&centred, 200, 3.0, 6).process().concat();
+    let values = WildBootstrapNull::new(&centred, 200, 3.0, 6).process().concat();
     let product =
-        |lag: usize| long.iter().zip(&long[lag..]).map(|(a, b)| a * b).sum::<f64>() / long.len() as f64;
+        |lag: usize| values.iter().zip(&values[lag..]).map(|(a, b)| a * b).sum::<f64>() / values.len() as f64;
     assert!((product(0) - 1.0).abs() < 0.05 && (product(1) - (-1.0_f64 / 3.0).exp()).abs() < 0.05);
 }

@@ -60,20 +60,20 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
     };
     let (mut values, mut std_error) = (Vec::new(), Vec::new());
     let (mut factor, mut total) = (vec![0.0; pooled.rows()], vec![0.0; pooled.rows()]);
-    let mut place = pooled.row(0);
+    let mut point = pooled.row(0);
     for &t in &grid {
-        place[j] = t;
+        point[j] = t;
         total.fill(0.0);
         for product in &products {
             if let Some(k) = product.players.iter().position(|&p| p == j) {
-                product.factor(isa, k, Columns::from_row(&pooled, 0), &place, &mut factor);
+                product.factor(isa, k, Columns::from_row(&pooled, 0), &point, &mut factor);
                 add_multiple(&mut total, product.scale, &factor);
             }
         }
         let range = ValueRange::over(total.iter().copied()).width();
         let mut variance = Variance::default();
-        let [first, second] = [&total[..n], &total[n..]].map(|part| mean(part, range, &mut variance));
-        values.push(first - second);
+        let [mean_x, mean_z] = [&total[..n], &total[n..]].map(|part| mean(part, range, &mut variance));
+        values.push(mean_x - mean_z);
         std_error.push(variance.std_error());
     }
     Ok(Witness { column: column.into(), grid, levels, values, std_error })

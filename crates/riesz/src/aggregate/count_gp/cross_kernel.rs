@@ -24,7 +24,8 @@ pub(super) struct CrossKernel<'a> {
     pub rows: &'a BagRows,
     pub kernel: &'a Kernel,
     pub points: &'a Table,
-    kept: Option<Matrix>,
+    /// The matrix, if it fits into memory.
+    cached: Option<Matrix>,
     blocks: Vec<(usize, Range<usize>)>,
     control: RunControl<'a>,
 }
@@ -38,9 +39,9 @@ impl<'a> CrossKernel<'a> {
         control: RunControl<'a>,
     ) -> Result<Self> {
         control.check_cancelled()?;
-        let kept = rows.weights.len() * points.rows() <= CACHE_LIMIT;
-        let kept = kept.then(|| kernel.cross_gram(&rows.table, points));
-        Ok(Self { rows, kernel, points, kept, blocks: rows.blocks(BLOCK), control })
+        let fits = rows.weights.len() * points.rows() <= CACHE_LIMIT;
+        let cached = fits.then(|| kernel.cross_gram(&rows.table, points));
+        Ok(Self { rows, kernel, points, cached, blocks: rows.blocks(BLOCK), control })
     }
 
     /// Returns the results of `work` for all blocks, in their order. `work` receives the bag of a block, its
@@ -50,21 +51,22 @@ impl<'a> CrossKernel<'a> {
         work: impl Fn(usize, Range<usize>, &[f64]) -> T + Sync,
     ) -> Result<Vec<T>> {
         let (isa, m) = (Isa::detect(), self.points.rows());
-        let of_block = |memory: &mut (Vec<f64>, Vec<f64>, Vec<f64>), (bag, range): &(usize, Range<usize>)| {
+        let run_block = |scratch: &mut (Vec<f64>, Vec<f64>, Vec<f64>),
+                         (bag, range): &(usize, Range<usize>)| {
             self.control.check_cancelled()?;
-            if let Some(matrix) = &self.kept {
+            if let Some(matrix) = &self.cached {
                 return Ok(work(*bag, range.clone(), &matrix.data()[range.start * m..range.end * m]));
             }
-            let (made, v, buffer) = memory;
-            made.resize(range.len() * m, 0.0);
-            v.resize(self.rows.table.width(), 0.0);
-            for (row, out) in range.clone().zip(made.chunks_exact_mut(m)) {
-                self.rows.table.copy_row(row, v);
-                self.kernel.row(isa, Columns::from_row(self.points, 0), v, buffer, out);
+            let (values, row_values, buffer) = scratch;
+            values.resize(range.len() * m, 0.0);
+            row_values.resize(self.rows.table.width(), 0.0);
+            for (row, out) in range.clone().zip(values.chunks_exact_mut(m)) {
+                self.rows.table.copy_row(row, row_values);
+                self.kernel.row(isa, Columns::from_row(self.points, 0), row_values, buffer, out);
             }
-            Ok(work(*bag, range.clone(), made))
+            Ok(work(*bag, range.clone(), values))
         };
-        self.blocks.par_iter().map_init(Default::default, of_block).collect()
+        self.blocks.par_iter().map_init(Default::default, run_block).collect()
     }
 
     /// Returns `shift + K alpha`, one value per row of K.
@@ -96,9 +98,9 @@ impl<'a> CrossKernel<'a> {
         Ok(out)
     }
 
-    /// Returns the inner product of each row of K with the row of `of_bags` (bags × points) for its bag.
-    pub fn row_dots(&self, of_bags: &Matrix) -> Result<Vec<f64>> {
-        self.for_each_row(|bag, row| dot(row, of_bags.row(bag)))
+    /// Returns the inner product of each row of K with the row of `bag_vectors` (bags × points) for its bag.
+    pub fn row_dots(&self, bag_vectors: &Matrix) -> Result<Vec<f64>> {
+        self.for_each_row(|bag, row| dot(row, bag_vectors.row(bag)))
     }
 
     /// Returns `Kᵀ(w d)` and `Σ w d` for `d = shift + K alpha` and weights w of the rows, in one pass.
@@ -122,30 +124,30 @@ impl<'a> CrossKernel<'a> {
     }
 
     /// Returns `Σ_ij G_ij ∂K_ij/∂θ_p` for each parameter θ_p of the kernel. Row i of G (memberships ×
-    /// points), in bag b, is `of_rows_i of_bags_b + Σ_k times_ki with_k`, where `parts` are the two pairs
-    /// `(times_k, with_k)`.
+    /// points), in bag b, is `row_factors_i bag_vectors_b + Σ_k coefficients_ki vectors_k`, where
+    /// `rank_one_terms` are the two pairs `(coefficients_k, vectors_k)`.
     pub fn gradient(
         &self,
-        of_rows: &[f64],
-        of_bags: &Matrix,
-        parts: [(&[f64], &[f64]); 2],
+        row_factors: &[f64],
+        bag_vectors: &Matrix,
+        rank_one_terms: [(&[f64], &[f64]); 2],
     ) -> Result<Vec<f64>> {
         let (isa, count) = (Isa::detect(), self.kernel.parameters().len());
-        let of_block = |(weights, scratch): &mut (Vec<f64>, GradientScratch),
-                        (bag, range): &(usize, Range<usize>)| {
+        let block_gradient = |(weights, scratch): &mut (Vec<f64>, GradientScratch),
+                              (bag, range): &(usize, Range<usize>)| {
             self.control.check_cancelled()?;
             let mut sums = vec![0.0; count];
             for row in range.clone() {
                 weights.clear();
-                weights.extend(of_bags.row(*bag).iter().map(|r| of_rows[row] * r));
-                parts.iter().for_each(|(times, with)| add_multiple(weights, times[row], with));
+                weights.extend(bag_vectors.row(*bag).iter().map(|r| row_factors[row] * r));
+                rank_one_terms.iter().for_each(|(c, vector)| add_multiple(weights, c[row], vector));
                 let (points, v) = (Columns::from_row(self.points, 0), self.rows.table.row(row));
                 self.kernel.add_gradient(isa, points, &v, weights, None, scratch, &mut sums);
             }
             Ok(sums)
         };
-        let memory = || (Vec::new(), GradientScratch::for_kernel(self.kernel));
-        let block_gradients = self.blocks.par_iter().map_init(memory, of_block);
+        let new_scratch = || (Vec::new(), GradientScratch::for_kernel(self.kernel));
+        let block_gradients = self.blocks.par_iter().map_init(new_scratch, block_gradient);
         Ok(sum_vectors(count, &block_gradients.collect::<Result<Vec<Vec<f64>>>>()?))
     }
 }

@@ -88,7 +88,7 @@ pub(super) struct LocalModel {
     pub second_derivatives: Vec<f64>,
     /// `second_derivatives` times the derivative of the log likelihood in the bag's sum: the diagonal part of
     /// the log likelihood's second derivatives in f.
-    curve: Vec<f64>,
+    curvature: Vec<f64>,
     /// ψ of all targets (points × targets), and the sums of D, which are the derivatives of the targets' sums
     /// in β.
     pub jacobian: Matrix,
@@ -122,9 +122,9 @@ impl InnerProductSpace for LatentState {
 }
 
 impl LatentState {
-    fn plus(&self, times: f64, direction: &Self) -> Self {
-        let v = plus_multiple(&self.v, times, &direction.v);
-        Self { beta: self.beta + times * direction.beta, v }
+    fn plus(&self, factor: f64, direction: &Self) -> Self {
+        let v = plus_multiple(&self.v, factor, &direction.v);
+        Self { beta: self.beta + factor * direction.beta, v }
     }
 }
 
@@ -144,36 +144,38 @@ impl CountObservations<'_> {
     }
 
     /// Evaluates J at a state, without derivatives.
-    fn evaluate(&self, place: LatentState) -> Result<StateEvaluation> {
-        let alpha = self.upper(&place.v);
-        let (f, rows) = (self.cross.latent_values(place.beta, &alpha)?, self.cross.rows);
-        let mut of_bags = Matrix::zeros(rows.bags(), 2);
+    fn evaluate(&self, state: LatentState) -> Result<StateEvaluation> {
+        let alpha = self.upper(&state.v);
+        let (f, rows) = (self.cross.latent_values(state.beta, &alpha)?, self.cross.rows);
+        let mut bag_sums = Matrix::zeros(rows.bags(), 2);
         for (i, &b) in rows.bag.iter().enumerate() {
-            let (weight, part) = (rows.weights[i], self.likelihood.family.rate_terms(f[i]));
-            of_bags[(b, 0)] += weight * part.rate;
-            of_bags[(b, 1)] += weight * part.complement;
+            let (weight, rate_terms) = (rows.weights[i], self.likelihood.family.rate_terms(f[i]));
+            bag_sums[(b, 0)] += weight * rate_terms.rate;
+            bag_sums[(b, 1)] += weight * rate_terms.complement;
         }
-        let sums = self.operator.transpose_times(&of_bags);
+        let sums = self.operator.transpose_times(&bag_sums);
         let rate_sum = |&[sum, complement]: &[f64; 2]| RateSum { sum, complement };
         let sums: Vec<RateSum> = sums.data().as_chunks::<2>().0.iter().map(rate_sum).collect();
         let terms: Vec<LikelihoodTerms> =
             sums.iter().enumerate().map(|(t, sum)| self.likelihood.terms(t, *sum)).collect();
-        let value = terms.iter().map(|s| s.value).sum::<f64>() - 0.5 * dot(&place.v, &place.v);
-        Ok(StateEvaluation { state: place, alpha, f, sums, likelihood_terms: terms, value })
+        let value = terms.iter().map(|s| s.value).sum::<f64>() - 0.5 * dot(&state.v, &state.v);
+        Ok(StateEvaluation { state, alpha, f, sums, likelihood_terms: terms, value })
     }
 
     /// Computes the first and second derivatives of J. Cost: a pass over the kernel, O(targets points²) and
     /// O(points³).
     fn linearise(&self, evaluation: &StateEvaluation) -> Result<LocalModel> {
         let (rows, terms) = (self.cross.rows, &evaluation.likelihood_terms);
-        let by_bags = self.operator.times_vector(terms.iter().map(|s| s.first_derivative).collect());
-        let (mut slopes, mut bends) = (vec![0.0; evaluation.f.len()], vec![0.0; evaluation.f.len()]);
-        let (mut curve, mut mean_responses) = (vec![0.0; evaluation.f.len()], vec![0.0; rows.bags()]);
+        let bag_scores = self.operator.times_vector(terms.iter().map(|s| s.first_derivative).collect());
+        let (mut slopes, mut second_derivatives) =
+            (vec![0.0; evaluation.f.len()], vec![0.0; evaluation.f.len()]);
+        let (mut curvature, mut bag_responses) = (vec![0.0; evaluation.f.len()], vec![0.0; rows.bags()]);
         for (i, &b) in rows.bag.iter().enumerate() {
-            let (weight, part) = (rows.weights[i], self.likelihood.family.rate_terms(evaluation.f[i]));
-            (slopes[i], bends[i]) = (weight * part.first_derivative, weight * part.second_derivative);
-            curve[i] = by_bags[b] * bends[i];
-            mean_responses[b] += slopes[i];
+            let (weight, rate_terms) = (rows.weights[i], self.likelihood.family.rate_terms(evaluation.f[i]));
+            (slopes[i], second_derivatives[i]) =
+                (weight * rate_terms.first_derivative, weight * rate_terms.second_derivative);
+            curvature[i] = bag_scores[b] * second_derivatives[i];
+            bag_responses[b] += slopes[i];
         }
         // One row per target.
         let mut scaled = self.operator.transpose_times(&self.cross.bag_sums(&slopes)?);
@@ -181,38 +183,35 @@ impl CountObservations<'_> {
         let psi = scaled.transpose();
         scaled.scale_rows(terms.iter().map(|target_terms| target_terms.information.sqrt()));
         let (information, mean_responses) =
-            (scaled.gram_of_columns(), self.operator.transpose_times_vector(mean_responses));
+            (scaled.gram_of_columns(), self.operator.transpose_times_vector(bag_responses));
         let name = "posterior precision of the inducing points";
         check_overflow(information.data(), name, "check the kernel's parameters and the weights")?;
         let lambda = posterior_precision(&information, name)?;
-        let border = self.given_mean.is_none().then(|| {
-            let weighted_means: Vec<f64> = mean_responses
-                .iter()
-                .zip(terms)
-                .map(|(s, target_terms)| s * target_terms.information)
-                .collect();
-            let column = psi.matvec(&weighted_means);
+        let bordered_schur = self.given_mean.is_none().then(|| {
+            let weighted: Vec<f64> =
+                mean_responses.iter().zip(terms).map(|(s, terms)| s * terms.information).collect();
+            let column = psi.matvec(&weighted);
             let solved = lambda.solve_vector(&column);
-            let left = dot(&weighted_means, &mean_responses) - dot(&column, &solved);
-            (solved, left.max(f64::MIN_POSITIVE))
+            let schur = dot(&weighted, &mean_responses) - dot(&column, &solved);
+            (solved, schur.max(f64::MIN_POSITIVE))
         });
         Ok(LocalModel {
             slopes,
-            second_derivatives: bends,
-            curve,
+            second_derivatives,
+            curvature,
             jacobian: psi,
             jacobian_of_mean: mean_responses,
             information,
             precision: lambda,
-            bordered_schur: border,
+            bordered_schur,
         })
     }
 
     fn gradient(&self, evaluation: &StateEvaluation, local: &LocalModel) -> LatentState {
-        let slopes: Vec<f64> = evaluation.likelihood_terms.iter().map(|s| s.first_derivative).collect();
-        let v = differences(&local.jacobian.matvec(&slopes), &evaluation.state.v);
+        let derivatives: Vec<f64> = evaluation.likelihood_terms.iter().map(|s| s.first_derivative).collect();
+        let v = differences(&local.jacobian.matvec(&derivatives), &evaluation.state.v);
         LatentState {
-            beta: if self.given_mean.is_some() { 0.0 } else { dot(&local.jacobian_of_mean, &slopes) },
+            beta: if self.given_mean.is_some() { 0.0 } else { dot(&local.jacobian_of_mean, &derivatives) },
             v,
         }
     }
@@ -220,70 +219,71 @@ impl CountObservations<'_> {
     /// Returns the product of minus the second derivatives of J with the direction `d`.
     fn curvature(
         &self,
-        (here, bend): (&StateEvaluation, &LocalModel),
+        (evaluation, local): (&StateEvaluation, &LocalModel),
         d: &LatentState,
     ) -> Result<LatentState> {
         let alpha = self.upper(&d.v);
-        let (row_product, row_total) = self.cross.weighted_products(&bend.curve, d.beta, &alpha)?;
-        let moved = bend.moved(d);
+        let (row_product, row_total) = self.cross.weighted_products(&local.curvature, d.beta, &alpha)?;
+        let changes = local.sum_derivatives(d);
         let curvatures: Vec<f64> =
-            moved.iter().zip(&here.likelihood_terms).map(|(q, s)| q * s.second_derivative).collect();
-        let (row_part, target_part) = (self.lower(row_product), bend.jacobian.matvec(&curvatures));
+            changes.iter().zip(&evaluation.likelihood_terms).map(|(q, s)| q * s.second_derivative).collect();
+        let (row_part, target_part) = (self.lower(row_product), local.jacobian.matvec(&curvatures));
         let v =
             d.v.iter().zip(row_part).zip(target_part).map(|((d, row), target)| d - row - target).collect();
         let beta = if self.given_mean.is_some() {
             0.0
         } else {
-            -row_total - dot(&bend.jacobian_of_mean, &curvatures)
+            -row_total - dot(&local.jacobian_of_mean, &curvatures)
         };
         Ok(LatentState { beta, v })
     }
 
-    /// Returns `H⁻¹ right`, where H is minus the second derivatives of J, and whether H was found to be
+    /// Returns `H⁻¹ rhs`, where H is minus the second derivatives of J, and whether H was found to be
     /// indefinite. In that case the solution is not usable.
     pub fn solve(
         &self,
-        point: (&StateEvaluation, &LocalModel),
-        right: &LatentState,
+        iterate: (&StateEvaluation, &LocalModel),
+        rhs: &LatentState,
     ) -> Result<(LatentState, bool)> {
-        let zero = LatentState { beta: 0.0, v: vec![0.0; right.v.len()] };
-        let times = |direction: &LatentState| self.curvature(point, direction);
+        let start = LatentState { beta: 0.0, v: vec![0.0; rhs.v.len()] };
+        let product = |direction: &LatentState| self.curvature(iterate, direction);
         let rule = StoppingRule {
             norm: ResidualNorm::Preconditioned,
             tolerance: CG_TOLERANCE,
             max_products: MAX_CG_STEPS,
         };
-        let solution = conjugate_gradients(times, |r| point.1.precondition(r), right, zero, rule)?;
+        let solution = conjugate_gradients(product, |r| iterate.1.precondition(r), rhs, start, rule)?;
         Ok((solution.x, solution.outcome == CgOutcome::NotPositiveDefinite))
     }
 
-    /// Finds the mode. The search starts at `from` or at a common rate of all rows, whichever has the larger
-    /// objective.
-    pub fn mode(&self, from: Option<&LatentState>) -> Result<Mode> {
+    /// Finds the mode. The search starts at `warm_start` or at a common rate of all rows, whichever has the
+    /// larger objective.
+    pub fn mode(&self, warm_start: Option<&LatentState>) -> Result<Mode> {
         let beta = self.given_mean.unwrap_or(self.level);
         let mut evaluation = self.evaluate(LatentState { beta, v: vec![0.0; self.cross.points.rows()] })?;
-        if let Some(from) = from {
-            let other = self.evaluate(from.clone())?;
-            if other.value > evaluation.value {
-                evaluation = other;
+        if let Some(state) = warm_start {
+            let warm_evaluation = self.evaluate(state.clone())?;
+            if warm_evaluation.value > evaluation.value {
+                evaluation = warm_evaluation;
             }
         }
         let remedy = "check the weights and the prior mean";
         check_overflow(&[evaluation.value], "the likelihood of the counts", remedy)?;
-        let (mut steps, mut before) = (0, f64::INFINITY);
+        let (mut steps, mut last_increase) = (0, f64::INFINITY);
         loop {
             let local = self.linearise(&evaluation)?;
             let gradient = self.gradient(&evaluation, &local);
-            let (mut step, wrong) = self.solve((&evaluation, &local), &gradient)?;
-            if wrong {
+            let (mut step, is_indefinite) = self.solve((&evaluation, &local), &gradient)?;
+            if is_indefinite {
                 step = local.precondition(&gradient);
             }
-            let rise = gradient.inner_product(&step);
-            let size = 1.0 + evaluation.value.abs();
-            let rounding = rise <= ROUNDING_TOLERANCE * size && rise >= MIN_DECREASE * before;
-            let is_last = steps == MAX_STEPS || rise.is_nan() || rise <= MODE_TOLERANCE * size || rounding;
-            before = rise;
-            let next = if is_last { None } else { self.line_search(&evaluation, &step, rise)? };
+            let increase = gradient.inner_product(&step);
+            let scale = 1.0 + evaluation.value.abs();
+            let rounding = increase <= ROUNDING_TOLERANCE * scale && increase >= MIN_DECREASE * last_increase;
+            let is_last =
+                steps == MAX_STEPS || increase.is_nan() || increase <= MODE_TOLERANCE * scale || rounding;
+            last_increase = increase;
+            let next = if is_last { None } else { self.line_search(&evaluation, &step, increase)? };
             let Some(next) = next else {
                 let value = evaluation.value - 0.5 * local.precision.log_det();
                 return Ok(Mode { evaluation, local, value, steps });
@@ -292,27 +292,27 @@ impl CountObservations<'_> {
         }
     }
 
-    /// Returns the first point along `step` at which J increases enough, while the step is halved. `None`
-    /// where the increase does not exceed rounding errors.
+    /// Returns the first point along `step` at which J increases enough, while the step is halved, given the
+    /// increase that the quadratic model predicts. `None` where the increase does not exceed rounding errors.
     fn line_search(
         &self,
         evaluation: &StateEvaluation,
         step: &LatentState,
-        rise: f64,
+        increase: f64,
     ) -> Result<Option<StateEvaluation>> {
-        let mut times = 1.0;
+        let mut step_size = 1.0;
         for _ in 0..HALVINGS {
-            let next = self.evaluate(evaluation.state.plus(times, step))?;
-            if next.value >= evaluation.value + 1e-4 * times * rise {
+            let next = self.evaluate(evaluation.state.plus(step_size, step))?;
+            if next.value >= evaluation.value + 1e-4 * step_size * increase {
                 return Ok(Some(next));
             }
             // A smaller increase is hidden by rounding errors.
-            if times * rise < 1e-14 * (1.0 + evaluation.value.abs()) {
+            if step_size * increase < 1e-14 * (1.0 + evaluation.value.abs()) {
                 let unchanged =
                     (next.value - evaluation.value).abs() < 1e-13 * (1.0 + evaluation.value.abs());
-                return Ok((unchanged && times == 1.0).then_some(next));
+                return Ok((unchanged && step_size == 1.0).then_some(next));
             }
-            times *= 0.5;
+            step_size *= 0.5;
         }
         Ok(None)
     }
@@ -320,7 +320,7 @@ impl CountObservations<'_> {
 
 impl LocalModel {
     /// Returns the derivatives of the targets' sums along the direction `d`.
-    pub fn moved(&self, d: &LatentState) -> Vec<f64> {
+    pub fn sum_derivatives(&self, d: &LatentState) -> Vec<f64> {
         let mut out: Vec<f64> = self.jacobian_of_mean.iter().map(|s| s * d.beta).collect();
         for (k, v) in d.v.iter().enumerate() {
             add_multiple(&mut out, *v, self.jacobian.row(k));
@@ -331,10 +331,9 @@ impl LocalModel {
     /// Returns the inverse of the augmented Λ times the direction `d`.
     pub fn precondition(&self, d: &LatentState) -> LatentState {
         let v = self.precision.solve_vector(&d.v);
-        let Some((border, left)) = &self.bordered_schur else { return LatentState { beta: 0.0, v } };
-        // `border` is Λ⁻¹ times the column of β.
-        let beta = (d.beta - dot(border, &d.v)) / left;
-        LatentState { beta, v: v.iter().zip(border).map(|(v, b)| v - beta * b).collect() }
+        let Some((solved_border, schur)) = &self.bordered_schur else { return LatentState { beta: 0.0, v } };
+        let beta = (d.beta - dot(solved_border, &d.v)) / schur;
+        LatentState { beta, v: v.iter().zip(solved_border).map(|(v, b)| v - beta * b).collect() }
     }
 
     /// Returns the posterior variances of the targets' sums g, under the augmented Λ.
@@ -342,10 +341,10 @@ impl LocalModel {
         let mut whitened = self.jacobian.clone();
         self.precision.solve_lower_in_place(&mut whitened);
         let mut out = whitened.column_dots(&whitened);
-        if let Some((border, left)) = &self.bordered_schur {
-            let border_part = self.moved(&LatentState { beta: 0.0, v: border.clone() });
-            let entries = out.iter_mut().zip(&self.jacobian_of_mean).zip(&border_part);
-            entries.for_each(|((o, s), t)| *o += (s - t) * (s - t) / left);
+        if let Some((solved_border, schur)) = &self.bordered_schur {
+            let changes = self.sum_derivatives(&LatentState { beta: 0.0, v: solved_border.clone() });
+            let entries = out.iter_mut().zip(&self.jacobian_of_mean).zip(&changes);
+            entries.for_each(|((o, s), t)| *o += (s - t) * (s - t) / schur);
         }
         out
     }

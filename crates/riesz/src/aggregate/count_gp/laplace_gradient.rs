@@ -26,43 +26,44 @@ pub(super) fn evidence_gradient(
     let (evaluation, local, rows) = (&mode.evaluation, &mode.local, cross.rows);
     let (m, terms) = (cross.points.rows(), &evaluation.likelihood_terms);
     // Λ⁻¹ψ; then ω Λ⁻¹ψ, in the coordinates of K.
-    let solved = local.precision.solve(local.jacobian.clone());
-    let leverages = solved.column_dots(&local.jacobian);
-    let mut by_psi = solved;
-    by_psi.scale_columns(terms.iter().map(|s| s.information));
-    points.factor.solve_upper_in_place(&mut by_psi);
-    let by_psi = operator.times(&by_psi.transpose());
-    let turn =
+    let mut solved_psi = local.precision.solve(local.jacobian.clone());
+    let leverages = solved_psi.column_dots(&local.jacobian);
+    solved_psi.scale_columns(terms.iter().map(|s| s.information));
+    points.factor.solve_upper_in_place(&mut solved_psi);
+    let bag_vectors = operator.times(&solved_psi.transpose());
+    let d_information =
         operator.times_vector(terms.iter().zip(&leverages).map(|(s, u)| s.d_information * u).collect());
     // e and E.
-    let mut by_f = cross.row_dots(&by_psi)?;
+    let mut by_f = cross.row_dots(&bag_vectors)?;
     for (i, &b) in rows.bag.iter().enumerate() {
-        by_f[i] = -0.5 * turn[b] * local.slopes[i] - local.second_derivatives[i] * by_f[i];
+        by_f[i] = -0.5 * d_information[b] * local.slopes[i] - local.second_derivatives[i] * by_f[i];
     }
-    let (weighted_latent, total_weight) = cross.weighted_products(&by_f, 1.0, &vec![0.0; m])?;
-    let beta = if observed.given_mean.is_some() { 0.0 } else { total_weight };
-    let by_place = LatentState { beta, v: observed.lower(weighted_latent) };
-    let (y, _) = observed.solve((evaluation, local), &by_place)?;
+    let (by_points, by_mean) = cross.weighted_products(&by_f, 1.0, &vec![0.0; m])?;
+    let beta = if observed.given_mean.is_some() { 0.0 } else { by_mean };
+    let by_state = LatentState { beta, v: observed.lower(by_points) };
+    let (y, _) = observed.solve((evaluation, local), &by_state)?;
     // s and s + e + p.
     let alpha = observed.upper(&y.v);
-    let moved = cross.latent_values(y.beta, &alpha)?;
-    let along = local.moved(&y);
-    let dispersed = terms.iter().zip(&along).zip(&leverages).map(|((s, q), u)| {
-        let [value, slope, information] = s.parameter_derivatives;
-        value + slope * q - 0.5 * information * u
+    let f_change = cross.latent_values(y.beta, &alpha)?;
+    let sum_changes = local.sum_derivatives(&y);
+    let dispersion_derivatives = terms.iter().zip(&sum_changes).zip(&leverages).map(|((s, q), u)| {
+        let [value, derivative, information] = s.parameter_derivatives;
+        value + derivative * q - 0.5 * information * u
     });
-    let dispersed = dispersed.collect();
-    let second_order = terms.iter().zip(&along).map(|(s, q)| s.second_derivative * q).collect();
+    let dispersion_derivatives = dispersion_derivatives.collect();
+    let second_order = terms.iter().zip(&sum_changes).map(|(s, q)| s.second_derivative * q).collect();
     let second_order = operator.times_vector(second_order);
-    let pull = operator.times_vector(terms.iter().map(|s| s.first_derivative).collect());
-    let mut pulls = vec![0.0; by_f.len()];
+    let bag_scores = operator.times_vector(terms.iter().map(|s| s.first_derivative).collect());
+    let mut scores = vec![0.0; by_f.len()];
     for (i, &b) in rows.bag.iter().enumerate() {
-        pulls[i] = pull[b] * local.slopes[i];
-        by_f[i] +=
-            pulls[i] + pull[b] * local.second_derivatives[i] * moved[i] + second_order[b] * local.slopes[i];
+        scores[i] = bag_scores[b] * local.slopes[i];
+        by_f[i] += scores[i]
+            + bag_scores[b] * local.second_derivatives[i] * f_change[i]
+            + second_order[b] * local.slopes[i];
     }
-    let less: Vec<f64> = local.slopes.iter().map(|d| -d).collect();
-    let mut total = cross.gradient(&less, &by_psi, [(&by_f, &evaluation.alpha), (&pulls, &alpha)])?;
+    let negated: Vec<f64> = local.slopes.iter().map(|d| -d).collect();
+    let mut gradient =
+        cross.gradient(&negated, &bag_vectors, [(&by_f, &evaluation.alpha), (&scores, &alpha)])?;
     // ½ (I - Λ⁻¹ - vvᵀ - vyᵀ - yvᵀ).
     let (mut inner, v) = (local.precision.inverse(), &evaluation.state.v);
     for i in 0..m {
@@ -70,7 +71,7 @@ pub(super) fn evidence_gradient(
         row.for_each(|((l, vj), yj)| *l = -0.5 * (*l + v[i] * vj + v[i] * yj + y.v[i] * vj));
     }
     inner.add_diagonal(|_| 0.5);
-    let of_gram = points.gram_gradient(cross.kernel, cross.points, inner);
-    add_to(&mut total, &of_gram);
-    Ok((total, dispersed))
+    let gram_gradient = points.gram_gradient(cross.kernel, cross.points, inner);
+    add_to(&mut gradient, &gram_gradient);
+    Ok((gradient, dispersion_derivatives))
 }

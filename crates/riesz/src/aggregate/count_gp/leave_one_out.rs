@@ -15,11 +15,11 @@ const MAX_STEPS: f64 = 4_000.0;
 
 /// Returns leave-one-out predictions from Laplace's approximation around the mode. For each target, its
 /// likelihood term is removed from the posterior of the link of its sum. The distribution of the count is
-/// then averaged over the remaining distribution. This is Laplace leave-one-out, as in Vehtari et al. 2016
+/// then averaged over this cavity distribution. This is Laplace leave-one-out, as in Vehtari et al. 2016
 /// for single observations. It includes the uncertainty of an estimated prior mean, given the other targets.
 pub(super) fn leave_one_out(
     observed: &CountObservations<'_>,
-    state: &StateEvaluation,
+    evaluation: &StateEvaluation,
     local: &LocalModel,
 ) -> LeaveOneOut {
     let CountLikelihood { family, counts, dispersions } = &observed.likelihood;
@@ -32,16 +32,16 @@ pub(super) fn leave_one_out(
     };
     for (t, variance) in local.variances().into_iter().enumerate() {
         let (terms, (link, link_derivative)) =
-            (&state.likelihood_terms[t], family.link_of_sum(state.sums[t]));
+            (&evaluation.likelihood_terms[t], family.link_of_sum(evaluation.sums[t]));
         // The information, the derivative and the variance are on the scale of the link.
         let square = link_derivative * link_derivative;
-        let (information, slope, posterior_variance) =
+        let (information, derivative, posterior_variance) =
             (terms.information * square, terms.first_derivative * link_derivative, variance / square);
         // The precision stays positive also where the information has a rounding error.
-        let left = (1.0 / posterior_variance - information).max(1e-8 / posterior_variance);
-        let sd = (1.0 / left).sqrt();
-        let middle = link - slope / left;
-        let predictive = link_average((middle, sd), information, |link| {
+        let cavity_precision = (1.0 / posterior_variance - information).max(1e-8 / posterior_variance);
+        let sd = (1.0 / cavity_precision).sqrt();
+        let cavity_mean = link - derivative / cavity_precision;
+        let predictive = link_average((cavity_mean, sd), information, |link| {
             family.probabilities(t, counts[t], dispersions[t], link)
         });
         out.mean.push(predictive.mean);
@@ -65,20 +65,20 @@ fn tail_score(p: f64) -> f64 {
 
 /// Averages probabilities over a normal distribution of the link, on an equally spaced grid.
 fn link_average(
-    (middle, sd): (f64, f64),
+    (link_mean, sd): (f64, f64),
     information: f64,
-    count: impl Fn(f64) -> CountProbabilities,
+    probabilities: impl Fn(f64) -> CountProbabilities,
 ) -> CountProbabilities {
     let step = (STEP * sd.min(1.0 / information.sqrt())).max(2.0 * WIDTH * sd / MAX_STEPS);
-    let side = (WIDTH * sd / step).ceil() as i64;
-    let weighted_nodes: Vec<(f64, CountProbabilities)> = (-side..=side)
+    let half_count = (WIDTH * sd / step).ceil() as i64;
+    let weighted_nodes: Vec<(f64, CountProbabilities)> = (-half_count..=half_count)
         .map(|k| {
             let offset = k as f64 * step;
-            (-0.5 * (offset / sd).powi(2), count(middle + offset))
+            (-0.5 * (offset / sd).powi(2), probabilities(link_mean + offset))
         })
         .collect();
     let max_log = weighted_nodes.iter().fold(f64::NEG_INFINITY, |maximum, (w, c)| maximum.max(w + c.log));
-    let (mut total, mut square) = (0.0, 0.0);
+    let (mut total, mut second_moment) = (0.0, 0.0);
     let mut sum = CountProbabilities { log: 0.0, below: 0.0, above: 0.0, mean: 0.0, variance: 0.0 };
     for (log, node) in &weighted_nodes {
         let weight = log.exp();
@@ -87,7 +87,7 @@ fn link_average(
         sum.below += weight * node.below;
         sum.above += weight * node.above;
         sum.mean += weight * node.mean;
-        square += weight * (node.variance + node.mean * node.mean);
+        second_moment += weight * (node.variance + node.mean * node.mean);
     }
     let mean = sum.mean / total;
     CountProbabilities {
@@ -95,6 +95,6 @@ fn link_average(
         below: sum.below / total,
         above: sum.above / total,
         mean,
-        variance: square / total - mean * mean,
+        variance: second_moment / total - mean * mean,
     }
 }

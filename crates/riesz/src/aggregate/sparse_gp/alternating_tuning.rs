@@ -2,13 +2,15 @@
 //! parameters are tuned in turn, as for exact processes, because the embeddings of bags depend on the kernel
 //! of rows.
 
-use super::mediated_features::SampledRowPairs;
+use super::mediated_features::RowSamples;
 use super::{SparseAggregateFit, SparseAggregateProcess};
 use crate::aggregate::aggregate_data::Aggregates;
 use crate::aggregate::bag_gram::BagRows;
 use crate::aggregate::mediation::regresses_targets;
 use crate::aggregate::observation_operator::ObservationOperator;
-use crate::aggregate::tuning::{CONVERGED, largest_change, of_means, of_mediation, tune_mediation_by_loo};
+use crate::aggregate::tuning::{
+    CONVERGED, largest_change, mean_gram, mediation_priors, tune_mediation_by_loo,
+};
 use crate::error::{Error, Result};
 use crate::fit::TunedParameters;
 use crate::gp::hyperparameters::log_values;
@@ -56,41 +58,41 @@ impl SparseAggregateProcess {
         Ok(fit)
     }
 
-    /// Fits the process with the current mediation, with tuning that starts at `from`.
-    fn fit_mediated(&self, data: &Aggregates, from: Vec<Parameter>) -> Result<SparseAggregateFit> {
+    /// Fits the process with the current mediation, with tuning that starts at `parameters`.
+    fn fit_mediated(&self, data: &Aggregates, parameters: Vec<Parameter>) -> Result<SparseAggregateFit> {
         let mediation = self.mediation.as_ref().zip(data.mediators.as_ref());
         let operator = ObservationOperator::new(&data.bags, &data.bag_of_target, mediation)?;
         let targets = self.check(&data.rows, &data.bags, Some(&operator), &data.targets)?;
-        let mut fit = self.fit_targets(&targets, from)?;
+        let mut fit = self.fit_targets(&targets, parameters)?;
         fit.mediation = self.mediation.clone().filter(|_| data.mediated() > 0);
         Ok(fit)
     }
 
     fn tune_alternately(mut self, data: &Aggregates) -> Result<SparseAggregateFit> {
-        let (start, mut from) = (self.mediation.clone(), self.parameters());
-        let (mut turn, mut steps, mut evaluations) = (0, 0, 0);
+        let (start, mut parameters) = (self.mediation.clone(), self.parameters());
+        let (mut round, mut steps, mut evaluations) = (0, 0, 0);
         loop {
-            turn += 1;
-            let theta = log_values(&from);
+            round += 1;
+            let theta = log_values(&parameters);
             let kernel = self.kernel.with_parameters(&theta[..self.kernel.parameters().len()]);
             let mut warnings = Vec::new();
             if let (Some(start), Some(mediation), Some(mediators)) =
                 (&start, &self.mediation, &data.mediators)
             {
                 // Stage 1 of the tuning, with priors around the first regression on mediators.
-                let (gram, coordinates) = (of_means(self.gram(&kernel, data)?, data), of_mediation(start));
+                let (gram, priors) = (mean_gram(self.gram(&kernel, data)?, data), mediation_priors(start));
                 let optimum =
-                    tune_mediation_by_loo((mediation, mediators), &coordinates, &gram, data, self.control())?;
+                    tune_mediation_by_loo((mediation, mediators), &priors, &gram, data, self.control())?;
                 self.mediation = Some(mediation.with_parameters(&optimum.theta));
                 warnings = optimum.warnings;
             }
-            let mut fit = self.fit_mediated(data, from.clone())?;
+            let mut fit = self.fit_mediated(data, parameters.clone())?;
             (steps, evaluations) = (steps + fit.steps, evaluations + fit.evaluations);
-            if turn == MAX_ROUNDS || largest_change(&theta, &fit.theta) < CONVERGED {
+            if round == MAX_ROUNDS || largest_change(&theta, &fit.theta) < CONVERGED {
                 fit.warnings.extend(warnings);
                 return Ok(SparseAggregateFit { steps, evaluations, ..fit });
             }
-            from.iter_mut().zip(&fit.theta).for_each(|(parameter, value)| parameter.log_value = *value);
+            parameters.iter_mut().zip(&fit.theta).for_each(|(parameter, value)| parameter.log_value = *value);
         }
     }
 
@@ -103,7 +105,7 @@ impl SparseAggregateProcess {
         // The sum over samples is a multiple of their mean, and the minimum of the loss does not depend on
         // the factor.
         for gram in
-            SampledRowPairs::new(&rows, self.seed).sampled_covariances(&rows, &diagonal, kernel, control.stop)
+            RowSamples::new(&rows, self.seed).sampled_covariances(&rows, &diagonal, kernel, control.stop)
         {
             total.add_times(1.0, &gram?);
         }

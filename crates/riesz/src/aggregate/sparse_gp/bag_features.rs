@@ -30,7 +30,7 @@ pub(super) struct BagFeatures {
     /// The diagonal of `PᵀK(X, X)P` and its derivatives, if they were requested: bags × (1 + parameters).
     pub bag_variances: Matrix,
     /// The values of `phi` and their derivatives for each bag and tile of points, if they fit into the cache.
-    pub kept: Option<Vec<f64>>,
+    pub cached: Option<Vec<f64>>,
 }
 
 fn point_tiles(points: usize) -> Vec<Range<usize>> {
@@ -44,7 +44,7 @@ fn columns_in<'t>(table: &'t Table, range: &Range<usize>) -> Columns<'t> {
 impl BagRows {
     /// Adds the kernel values of a bag's rows with these points to `sums`, and with `slopes` their
     /// derivatives.
-    fn add_part(
+    fn add_kernel_sums(
         &self,
         kernel: &Kernel,
         points: Columns<'_>,
@@ -70,34 +70,34 @@ impl BagRows {
         count: usize,
         scratch: &mut GradientScratch,
     ) -> Vec<f64> {
-        let (isa, rows_of_bag) = (Isa::detect(), self.range(bag));
-        let (mut sums_of_bag, mut v) = (vec![0.0; 1 + count], vec![0.0; self.table.width()]);
-        for start in rows_of_bag.clone().step_by(TILE) {
-            let tile = start..rows_of_bag.end.min(start + TILE);
+        let (isa, bag_range) = (Isa::detect(), self.range(bag));
+        let (mut bag_sums, mut v) = (vec![0.0; 1 + count], vec![0.0; self.table.width()]);
+        for start in bag_range.clone().step_by(TILE) {
+            let tile = start..bag_range.end.min(start + TILE);
             let stride = tile.len();
             let mut sums = vec![0.0; (1 + count) * stride];
-            for row in rows_of_bag.start..tile.end {
+            for row in bag_range.start..tile.end {
                 self.table.copy_row(row, &mut v);
                 let weight = self.weights[row];
-                let (from, first) = if row < start { (start, 2.0 * weight) } else { (row, weight) };
-                let with = columns_in(&self.table, &(from..tile.end));
+                let (from, first_weight) = if row < start { (start, 2.0 * weight) } else { (row, weight) };
+                let tile_columns = columns_in(&self.table, &(from..tile.end));
                 kernel.add_value_and_gradient(
                     isa,
-                    with,
+                    tile_columns,
                     &v,
-                    [first, 2.0 * weight],
+                    [first_weight, 2.0 * weight],
                     count > 0,
                     scratch,
                     (&mut sums, stride),
                 );
             }
             let weights = &self.weights[tile];
-            sums_of_bag
+            bag_sums
                 .iter_mut()
                 .zip(sums.chunks_exact(stride))
-                .for_each(|(o, part)| *o += dot(part, weights));
+                .for_each(|(sum, part)| *sum += dot(part, weights));
         }
-        sums_of_bag
+        bag_sums
     }
 
     /// Returns the sums of all bags, and with `slopes` also the terms of their gradient. Cost: O(rows points
@@ -111,28 +111,28 @@ impl BagRows {
     ) -> Result<BagFeatures> {
         let count = if slopes { kernel.parameters().len() } else { 0 };
         let (bags, m, tiles) = (self.bags(), points.rows(), point_tiles(points.rows()));
-        let kept = slopes && (1 + count) * bags * m <= CACHE_LIMIT;
-        let in_pass = 1 + if kept { count } else { 0 };
-        let mut sums = vec![0.0; in_pass * bags * m];
+        let cached = slopes && (1 + count) * bags * m <= CACHE_LIMIT;
+        let channels = 1 + if cached { count } else { 0 };
+        let mut sums = vec![0.0; channels * bags * m];
         let (mut tasks, mut remaining) = (Vec::with_capacity(bags * tiles.len()), &mut sums[..]);
         for task in 0..bags * tiles.len() {
-            let (task_sums, following) = remaining.split_at_mut(in_pass * tiles[task % tiles.len()].len());
+            let (task_sums, following) = remaining.split_at_mut(channels * tiles[task % tiles.len()].len());
             tasks.push((task, task_sums));
             remaining = following;
         }
-        let part = |scratch: &mut GradientScratch, (task, sums): (usize, &mut [f64])| {
+        let sum_task = |scratch: &mut GradientScratch, (task, sums): (usize, &mut [f64])| {
             control.check_cancelled()?;
             let (bag, tile) = (task / tiles.len(), &tiles[task % tiles.len()]);
-            self.add_part(kernel, columns_in(points, tile), bag, kept, scratch, sums);
+            self.add_kernel_sums(kernel, columns_in(points, tile), bag, cached, scratch, sums);
             Ok(())
         };
-        tasks.into_par_iter().try_for_each_init(|| GradientScratch::for_kernel(kernel), part)?;
-        let (phi, kept) = if kept {
+        tasks.into_par_iter().try_for_each_init(|| GradientScratch::for_kernel(kernel), sum_task)?;
+        let (phi, cached) = if cached {
             let mut phi = Matrix::zeros(bags, m);
-            for (bag, parts) in sums.chunks_exact(in_pass * m).enumerate() {
+            for (bag, bag_sums) in sums.chunks_exact(channels * m).enumerate() {
                 for tile in &tiles {
-                    let from = in_pass * tile.start;
-                    phi.row_mut(bag)[tile.clone()].copy_from_slice(&parts[from..from + tile.len()]);
+                    let from = channels * tile.start;
+                    phi.row_mut(bag)[tile.clone()].copy_from_slice(&bag_sums[from..from + tile.len()]);
                 }
             }
             (phi, Some(sums))
@@ -148,7 +148,7 @@ impl BagRows {
         let variances = variances.collect::<Result<Vec<Vec<f64>>>>()?.concat();
         let bag_variances = Matrix::from_row_major(bags, 1 + count, variances);
         let prior = bag_variances.column(0);
-        Ok(BagFeatures { phi, prior, priors: Vec::new(), bag_variances, kept })
+        Ok(BagFeatures { phi, prior, priors: Vec::new(), bag_variances, cached })
     }
 
     /// Returns `Σ_bj weights[b, j] ∂phi[b, j]/∂θ_p` for each parameter θ_p of the kernel. Derivatives that
@@ -162,25 +162,25 @@ impl BagRows {
         control: RunControl<'_>,
     ) -> Result<Vec<f64>> {
         let (tiles, count) = (point_tiles(points.rows()), kernel.parameters().len());
-        let of_task = |(scratch, made): &mut (GradientScratch, Vec<f64>), task: usize| {
+        let task_gradient = |(scratch, recomputed): &mut (GradientScratch, Vec<f64>), task: usize| {
             control.check_cancelled()?;
             let (bag, tile) = (task / tiles.len(), &tiles[task % tiles.len()]);
             let size = (1 + count) * tile.len();
-            let parts = if let Some(kept) = &features.kept {
+            let parts = if let Some(cached) = &features.cached {
                 let from = (1 + count) * (bag * points.rows() + tile.start);
-                &kept[from..from + size]
+                &cached[from..from + size]
             } else {
-                made.clear();
-                made.resize(size, 0.0);
-                self.add_part(kernel, columns_in(points, tile), bag, true, scratch, made);
-                made
+                recomputed.clear();
+                recomputed.resize(size, 0.0);
+                self.add_kernel_sums(kernel, columns_in(points, tile), bag, true, scratch, recomputed);
+                recomputed
             };
             let tile_weights = &weights.row(bag)[tile.clone()];
             Ok(parts.chunks_exact(tile.len()).skip(1).map(|part| dot(part, tile_weights)).collect())
         };
         let tasks = (0..self.bags() * tiles.len()).into_par_iter();
         let scratch = || (GradientScratch::for_kernel(kernel), Vec::new());
-        let gradients = tasks.map_init(scratch, of_task).collect::<Result<Vec<Vec<f64>>>>()?;
+        let gradients = tasks.map_init(scratch, task_gradient).collect::<Result<Vec<Vec<f64>>>>()?;
         // The order of the bags makes the sums independent of the number of threads.
         Ok(sum_vectors(count, &gradients))
     }
@@ -194,7 +194,7 @@ mod tests {
 
     /// Cached and recomputed derivatives agree for more points than one tile holds.
     #[test]
-    fn slopes_are_the_same_in_one_pass_and_in_two() {
+    fn cached_and_recomputed_derivatives_agree() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 500.0;
         let rows = |from: usize, n: usize| {
             let rows: Vec<[f64; 2]> = (from..from + n).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
@@ -202,20 +202,20 @@ mod tests {
         };
         let (x, points) = (rows(0, 90), rows(500, 300));
         let columns = (0..3).map(|b| (30 * b..30 * b + 30).map(|i| (i, 0.5 + value(i))));
-        let sums = BagRows::new(&x, &Sparse::from_columns(90, columns).unwrap());
+        let bags = BagRows::new(&x, &Sparse::from_columns(90, columns).unwrap());
         let (profile, columns, lengthscale) = (Profile::Matern32, vec![0, 1], vec![0.8, 1.1]);
         let joint: Kernel = Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into();
         let kernel = 0.7 * joint + Kernel::gaussian(&[0.6, 0.9]);
-        let mut features = sums.features(&kernel, &points, true, RunControl::none()).unwrap();
+        let mut features = bags.features(&kernel, &points, true, RunControl::none()).unwrap();
         let cotangent = Matrix::from_row_major(3, 300, (0..900).map(|i| value(i) - 1.0).collect());
-        let [kept, anew] = [true, false].map(|keep| {
-            features.kept = features.kept.take().filter(|_| keep);
-            sums.gradient_of_features(&features, &kernel, &points, &cotangent, RunControl::none()).unwrap()
+        let [cached, recomputed] = [true, false].map(|use_cache| {
+            features.cached = features.cached.take().filter(|_| use_cache);
+            bags.gradient_of_features(&features, &kernel, &points, &cotangent, RunControl::none()).unwrap()
         });
-        for (kept, anew) in kept.iter().zip(&anew) {
-            assert!((kept - anew).abs() < 1e-11 * kept.abs().max(1.0), "{kept} {anew}");
+        for (cached, recomputed) in cached.iter().zip(&recomputed) {
+            assert!((cached - recomputed).abs() < 1e-11 * cached.abs().max(1.0), "{cached} {recomputed}");
         }
-        let phi = sums.features(&kernel, &points, false, RunControl::none()).unwrap().phi;
+        let phi = bags.features(&kernel, &points, false, RunControl::none()).unwrap().phi;
         assert_eq!(phi, features.phi);
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct CollapsedEvidence {
     /// β.
     pub mean: f64,
     /// `V⁻¹r` with `V = ΨᵀΨ + D`, one number per target.
-    pub residual: Vec<f64>,
+    pub solved_residual: Vec<f64>,
     /// Coefficients of the points.
     pub alpha: Vec<f64>,
     /// The coefficients of the whitened points, `Lᵀα`.
@@ -51,7 +51,7 @@ pub(super) struct CollapsedEvidence {
     pub precision: Vec<f64>,
     /// The unexplained variances of sums that V does not include, and half the sum of all unexplained
     /// variances in units of the noise variances.
-    pub uncounted_residual: Vec<f64>,
+    pub uncounted_variance: Vec<f64>,
     pub unexplained: f64,
     /// `V⁻¹s` and `sᵀV⁻¹s`, if the mean is estimated.
     pub gls_mean_terms: Option<(Vec<f64>, f64)>,
@@ -69,40 +69,40 @@ impl CollapsedEvidence {
         given_mean: Option<f64>,
     ) -> Result<Self> {
         // The sums of weights s are the targets of a constant f = 1.
-        let (values, ones) = (&targets.values, &targets.weight_sums);
+        let (values, weight_sums) = (&targets.values, &targets.weight_sums);
         let bags = values.len();
         let whitening = WhitenedInducing::new(kernel, &targets.points)?;
         let factor = &whitening.factor;
         let mut psi = features.phi.clone();
         factor.solve_lower_right(&mut psi);
         // Negative values are due to rounding, or to the error of sampled rows.
-        let gap = |b: usize| (features.prior[b] - dot(psi.row(b), psi.row(b))).max(0.0);
-        let gap: Vec<f64> = (0..bags).map(gap).collect();
+        let g = |b: usize| (features.prior[b] - dot(psi.row(b), psi.row(b))).max(0.0);
+        let g: Vec<f64> = (0..bags).map(g).collect();
         let is_fitc = approximation == Approximation::Fitc;
-        let total_variance = |(c, gap): (&f64, &f64)| if is_fitc { c + gap } else { *c };
-        let total_variances: Vec<f64> = noise.iter().zip(&gap).map(total_variance).collect();
-        let roots: Vec<f64> = total_variances.iter().map(|d| 1.0 / d.sqrt()).collect();
-        psi.scale_rows(roots.iter().copied());
+        let total_variance = |(c, g): (&f64, &f64)| if is_fitc { c + g } else { *c };
+        let total_variances: Vec<f64> = noise.iter().zip(&g).map(total_variance).collect();
+        let inverse_sds: Vec<f64> = total_variances.iter().map(|d| 1.0 / d.sqrt()).collect();
+        psi.scale_rows(inverse_sds.iter().copied());
         let information = psi.gram_of_columns();
         let lambda = posterior_precision(&information, "posterior precision of the inducing points")?;
         // V⁻¹v, and the intermediate result Λ⁻¹ΨD⁻¹v.
         let solve = |v: &[f64]| {
-            let scaled = products(v, &roots);
-            let inner = lambda.solve_vector(&psi.transpose_matvec(&scaled));
-            let explained = psi.matvec(&inner);
-            let out: Vec<f64> = (0..bags).map(|b| (scaled[b] - explained[b]) * roots[b]).collect();
-            (out, inner)
+            let scaled = products(v, &inverse_sds);
+            let whitened = lambda.solve_vector(&psi.transpose_matvec(&scaled));
+            let explained = psi.matvec(&whitened);
+            let out: Vec<f64> = (0..bags).map(|b| (scaled[b] - explained[b]) * inverse_sds[b]).collect();
+            (out, whitened)
         };
-        let (mean, of_mean) = match given_mean {
+        let (mean, gls_mean_terms) = match given_mean {
             Some(mean) => (mean, None),
             None => {
-                let estimate = LeastSquaresMean::new(|v| solve(v).0, ones, values);
+                let estimate = LeastSquaresMean::new(|v| solve(v).0, weight_sums, values);
                 (estimate.mean, Some((estimate.solved_response, estimate.precision)))
             }
         };
-        let r: Vec<f64> = values.iter().zip(ones).map(|(z, s)| z - mean * s).collect();
-        let (residual, inner) = solve(&r);
-        let mut alpha = Matrix::column_vector(inner.clone());
+        let r: Vec<f64> = values.iter().zip(weight_sums).map(|(z, s)| z - mean * s).collect();
+        let (solved, whitened) = solve(&r);
+        let mut alpha = Matrix::column_vector(whitened.clone());
         factor.solve_upper_in_place(&mut alpha);
         let posterior_covariance = lambda.inverse();
         let mut shrinkage = posterior_covariance.clone();
@@ -113,40 +113,40 @@ impl CollapsedEvidence {
             (1.0 - dot(psi.row(b), psi.row(b)) + dot(psi.row(b), scaled_features.row(b))) / total_variances[b]
         };
         let precision: Vec<f64> = (0..bags).map(precision).collect();
-        let logs: f64 = total_variances.iter().map(|d| d.ln()).sum();
-        let unexplained = 0.5 * gap.iter().zip(noise).map(|(g, c)| g / c).sum::<f64>();
+        let log_det_d: f64 = total_variances.iter().map(|d| d.ln()).sum();
+        let unexplained = 0.5 * g.iter().zip(noise).map(|(g, c)| g / c).sum::<f64>();
         let value = -0.5
-            * (dot(&r, &residual) + lambda.log_det() + logs + bags as f64 * std::f64::consts::TAU.ln())
+            * (dot(&r, &solved) + lambda.log_det() + log_det_d + bags as f64 * std::f64::consts::TAU.ln())
             - if is_fitc { 0.0 } else { unexplained };
-        let evidence_derivative = |b: usize| 0.5 * (residual[b].powi(2) - precision[b]);
-        let by_gap = |b: usize| match approximation {
-            _ if gap[b] == 0.0 => 0.0,
+        let evidence_derivative = |b: usize| 0.5 * (solved[b].powi(2) - precision[b]);
+        let grad_residual_variance = |b: usize| match approximation {
+            _ if g[b] == 0.0 => 0.0,
             Approximation::Fitc => evidence_derivative(b),
             Approximation::Vfe => -0.5 / noise[b],
         };
-        let by_gap = (0..bags).map(by_gap).collect();
-        let penalty_derivative = |b: usize| if is_fitc { 0.0 } else { 0.5 * gap[b] / noise[b].powi(2) };
-        let by_noise = (0..bags).map(|b| evidence_derivative(b) + penalty_derivative(b)).collect();
-        let uncounted_residual = if is_fitc { vec![0.0; bags] } else { gap };
+        let grad_residual_variance = (0..bags).map(grad_residual_variance).collect();
+        let penalty_derivative = |b: usize| if is_fitc { 0.0 } else { 0.5 * g[b] / noise[b].powi(2) };
+        let grad_noise = (0..bags).map(|b| evidence_derivative(b) + penalty_derivative(b)).collect();
+        let uncounted_variance = if is_fitc { vec![0.0; bags] } else { g };
         check_evidence(value, "the log marginal likelihood through inducing points")?;
         Ok(Self {
             value,
             mean,
-            residual,
+            solved_residual: solved,
             alpha: alpha.data().to_vec(),
-            whitened: inner,
+            whitened,
             points: whitening,
             information,
             posterior_covariance,
             whitened_features: psi,
             scaled_features,
             total_variances,
-            grad_residual_variance: by_gap,
-            grad_noise: by_noise,
+            grad_residual_variance,
+            grad_noise,
             precision,
-            uncounted_residual,
+            uncounted_variance,
             unexplained,
-            gls_mean_terms: of_mean,
+            gls_mean_terms,
         })
     }
 
@@ -176,47 +176,47 @@ impl CollapsedEvidence {
     ) -> Result<Vec<f64>> {
         let (rows, points, bags) = (&targets.rows, &targets.points, self.total_variances.len());
         // This order of operations makes ε exactly 0 for the VFE.
-        let extra = self
+        let epsilon = self
             .grad_residual_variance
             .iter()
             .zip(&self.total_variances)
             .map(|(g, d)| (1.0 / d + 2.0 * g) * d);
-        let extra: Vec<f64> = extra.collect();
+        let epsilon: Vec<f64> = epsilon.collect();
         let mut inner = self.information.clone();
         inner.add_times(1.0, &self.posterior_covariance);
         inner.add_diagonal(|_| -1.0);
         let mut by_phi = self.scaled_features.clone();
-        if extra.iter().any(|e| *e != 0.0) {
+        if epsilon.iter().any(|e| *e != 0.0) {
             let mut scaled = self.whitened_features.clone();
-            scaled.scale_rows(extra);
+            scaled.scale_rows(epsilon);
             by_phi.add_times(-1.0, &scaled);
             let product = self.whitened_features.transpose().matmul(&scaled);
             inner.add_times(-1.0, &product);
         }
         self.points.factor.solve_upper_right(&mut by_phi);
         for b in 0..bags {
-            let (a, root) = (self.residual[b], 1.0 / self.total_variances[b].sqrt());
-            by_phi.row_mut(b).iter_mut().zip(&self.alpha).for_each(|(h, alpha)| *h = a * alpha + root * *h);
+            let (a, scale) = (self.solved_residual[b], 1.0 / self.total_variances[b].sqrt());
+            by_phi.row_mut(b).iter_mut().zip(&self.alpha).for_each(|(h, alpha)| *h = a * alpha + scale * *h);
         }
         control.check_cancelled()?;
-        let mut by_own = self.grad_residual_variance.clone();
-        let mut of_pairs = Vec::new();
+        let mut by_bag_variance = self.grad_residual_variance.clone();
+        let mut pair_gradient = Vec::new();
         if let Some(mediated) = &targets.mediated {
             by_phi = mediated.operator.times(&by_phi);
             let bag_weights = mediated.grad_bag_covariance(&self.grad_residual_variance);
-            by_own = (0..bag_weights.rows()).map(|b| bag_weights[(b, b)]).collect();
-            of_pairs = mediated.gradient(rows, kernel, bag_weights, control.stop)?;
+            by_bag_variance = (0..bag_weights.rows()).map(|b| bag_weights[(b, b)]).collect();
+            pair_gradient = mediated.gradient(rows, kernel, bag_weights, control.stop)?;
         }
-        let mut total = rows.gradient_of_features(features, kernel, points, &by_phi, control)?;
+        let mut gradient = rows.gradient_of_features(features, kernel, points, &by_phi, control)?;
         inner.add_outer(self.whitened.iter().copied(), &self.whitened);
         inner.scale(-0.5);
-        let of_gram = self.points.gram_gradient(kernel, points, inner);
-        add_to(&mut total, &of_gram);
-        for (b, weight) in by_own.iter().enumerate() {
-            let diagonal_slopes = &features.bag_variances.row(b)[1..];
-            add_multiple(&mut total, *weight, diagonal_slopes);
+        let gram_gradient = self.points.gram_gradient(kernel, points, inner);
+        add_to(&mut gradient, &gram_gradient);
+        for (b, weight) in by_bag_variance.iter().enumerate() {
+            let variance_derivatives = &features.bag_variances.row(b)[1..];
+            add_multiple(&mut gradient, *weight, variance_derivatives);
         }
-        add_to(&mut total, &of_pairs);
-        Ok(total)
+        add_to(&mut gradient, &pair_gradient);
+        Ok(gradient)
     }
 }

@@ -20,20 +20,20 @@ use crate::random::{Random, SeedableRng};
 const MAX_EXACT_ROWS: usize = 50_000;
 
 /// The number of samples, and the number of rows in each, at least one per bag.
-const SAMPLES: usize = 4;
-const SAMPLE: usize = 10_000;
+const SAMPLE_COUNT: usize = 4;
+const SAMPLE_ROWS: usize = 10_000;
 
 /// Samples of rows for the covariances of different bags; empty where all rows are used.
-pub(super) struct SampledRowPairs(pub Vec<BagRows>);
+pub(super) struct RowSamples(pub Vec<BagRows>);
 
-impl SampledRowPairs {
+impl RowSamples {
     pub fn new(rows: &BagRows, seed: u64) -> Self {
         let mut random = Random::seed_from_u64(seed);
         let large = rows.weights.len() > MAX_EXACT_ROWS;
-        Self((0..SAMPLES).filter(|_| large).map(|_| rows.sample(SAMPLE, &mut random)).collect())
+        Self((0..SAMPLE_COUNT).filter(|_| large).map(|_| rows.sample(SAMPLE_ROWS, &mut random)).collect())
     }
 
-    fn samples<'r>(&'r self, rows: &'r BagRows) -> impl Iterator<Item = &'r BagRows> {
+    fn samples_or_all<'r>(&'r self, rows: &'r BagRows) -> impl Iterator<Item = &'r BagRows> {
         let all_rows = self.0.is_empty().then_some(rows);
         all_rows.into_iter().chain(&self.0)
     }
@@ -46,7 +46,7 @@ impl SampledRowPairs {
         kernel: &'r Kernel,
         stop: &'r AtomicBool,
     ) -> impl Iterator<Item = Result<Matrix>> {
-        self.samples(rows).map(move |sample| {
+        self.samples_or_all(rows).map(move |sample| {
             let mut gram = sample.gram(kernel, stop)?;
             diagonal.iter().enumerate().for_each(|(b, variance)| gram[(b, b)] = *variance);
             Ok(gram)
@@ -59,13 +59,13 @@ pub(super) struct MediatedFeatures {
     pub operator: ObservationOperator,
     /// Bᵀ (targets × bags).
     weights: Matrix,
-    pub pairs: SampledRowPairs,
+    pub samples: RowSamples,
 }
 
 impl MediatedFeatures {
     pub fn new(operator: &ObservationOperator, rows: &BagRows, seed: u64) -> Self {
         let weights = operator.matrix().transpose();
-        Self { operator: operator.clone(), weights, pairs: SampledRowPairs::new(rows, seed) }
+        Self { operator: operator.clone(), weights, samples: RowSamples::new(rows, seed) }
     }
 
     /// Replaces Φ by `BᵀΦ`, and the prior variances of bags by those of targets.
@@ -78,7 +78,7 @@ impl MediatedFeatures {
     ) -> Result<BagFeatures> {
         let (m, diagonal) = (self.weights.rows(), features.bag_variances.column(0));
         let mut priors = Vec::new();
-        for gram in self.pairs.sampled_covariances(rows, &diagonal, kernel, stop) {
+        for gram in self.samples.sampled_covariances(rows, &diagonal, kernel, stop) {
             let product = self.operator.transpose_times(&gram?);
             priors.push((0..m).map(|t| dot(product.row(t), self.weights.row(t))).collect::<Vec<f64>>());
         }
@@ -91,9 +91,9 @@ impl MediatedFeatures {
 
     /// Returns `B γ Bᵀ` (bags × bags), the derivatives of a function in U, given its derivatives γ in the
     /// unexplained variances of targets.
-    pub fn grad_bag_covariance(&self, by_gap: &[f64]) -> Matrix {
+    pub fn grad_bag_covariance(&self, by_variance: &[f64]) -> Matrix {
         let mut scaled = self.weights.clone();
-        scaled.scale_rows(by_gap.iter().copied());
+        scaled.scale_rows(by_variance.iter().copied());
         self.weights.transpose().matmul(&scaled)
     }
 
@@ -107,10 +107,10 @@ impl MediatedFeatures {
         stop: &AtomicBool,
     ) -> Result<Vec<f64>> {
         (0..pair_weights.rows()).for_each(|b| pair_weights[(b, b)] = 0.0);
-        let count = self.pairs.samples(rows).count() as f64;
+        let count = self.samples.samples_or_all(rows).count() as f64;
         pair_weights.data_mut().iter_mut().for_each(|v| *v /= count);
         let mut total = vec![0.0; kernel.parameters().len()];
-        for sample in self.pairs.samples(rows) {
+        for sample in self.samples.samples_or_all(rows) {
             add_to(&mut total, &sample.gradient(kernel, &pair_weights, stop)?);
         }
         Ok(total)
