@@ -73,7 +73,7 @@ pub enum Refitted {
     /// Refits that leave out one row each; differences are from the mean of the refits, scaled for the
     /// jackknife.
     Jackknife,
-    /// Refits with successively halved numbers of landmarks. Differences are between successive refits,
+    /// Refits with m, m/2, m/4, … landmarks. Differences are between successive refits,
     /// scaled to estimate the change when all rows are support points.
     LandmarkDoubling,
 }
@@ -87,7 +87,7 @@ pub struct PosteriorCovariance {
     /// that column j changes places with. The prior covariance is then `s (k(x, x') - k(x, swapped x'))`. The
     /// kernel must not change if the columns of both arguments are exchanged. `None` for an f that is not
     /// skew-symmetric.
-    pub skew_swap: Option<Vec<usize>>,
+    pub mirror: Option<Vec<usize>>,
     /// The matrix Q: one for all outputs, or one per output.
     pub reduction: Vec<VarianceReduction>,
     /// Factor of the standard deviations, one per output; 1 unless the outputs were fitted in different
@@ -128,7 +128,7 @@ pub struct Functionals {
     /// `ℓ_j k(x_i, ·)`, n × m for n support points.
     pub columns: Matrix,
     /// The prior covariance `ℓ_j ℓ_j' k`, m × m.
-    pub prior_scale: Matrix,
+    pub prior_covariance: Matrix,
     /// `ℓ_j 1`, the values for the constant function 1, which multiply an intercept.
     pub constants: Vec<f64>,
 }
@@ -232,13 +232,13 @@ impl PosteriorCovariance {
     /// Returns the posterior covariance if the kernel is the prior covariance. There is one Q for all outputs
     /// or one per output, and one scale per output.
     pub fn new(reduction: Vec<VarianceReduction>, scale: Vec<f64>) -> Self {
-        Self { prior_scale: 1.0, skew_swap: None, reduction, scale }
+        Self { prior_scale: 1.0, mirror: None, reduction, scale }
     }
 
     /// Returns the covariance of refits, which have no prior covariance. There is one reduction and one scale
     /// per output.
     pub fn of_refits(reduction: Vec<VarianceReduction>, scale: Vec<f64>) -> Self {
-        Self { prior_scale: 0.0, skew_swap: None, reduction, scale }
+        Self { prior_scale: 0.0, mirror: None, reduction, scale }
     }
 
     /// Returns the covariance of one output: `prior_scale` times the kernel, less a matrix between support
@@ -268,8 +268,8 @@ impl PosteriorCovariance {
             Some(VarianceReduction::RefitDifferences { coef, intercept, method })
         };
         let reduction: Vec<VarianceReduction> = (0..weights.cols()).map(sum).collect::<Option<_>>()?;
-        let (prior_scale, skew_swap) = (self.prior_scale, self.skew_swap.clone());
-        Some(Self { prior_scale, skew_swap, scale: vec![1.0; reduction.len()], reduction })
+        let (prior_scale, mirror) = (self.prior_scale, self.mirror.clone());
+        Some(Self { prior_scale, mirror, scale: vec![1.0; reduction.len()], reduction })
     }
 
     /// Whether the covariance describes how the model depends on its data, as for posteriors and refits to
@@ -304,7 +304,7 @@ impl<'m> Posterior<'m> {
             not_negative("scale of a posterior", *scale, "scales are finite and not negative")?;
         }
         reduction.iter().try_for_each(|reduction| reduction.validate(mean.support_points.rows()))?;
-        if let Some(mirror) = &covariance.skew_swap {
+        if let Some(mirror) = &covariance.mirror {
             let d = mean.support_points.width();
             if mirror.len() != d || (0..d).any(|j| mirror.get(mirror[j]) != Some(&j)) {
                 let allowed = "it exchanges pairs of columns and keeps the other columns";
@@ -341,8 +341,8 @@ impl<'m> Posterior<'m> {
     }
 
     /// Returns the exchange of columns of a skew-symmetric f.
-    pub fn skew_swap(&self) -> Option<&'m [usize]> {
-        self.covariance.skew_swap.as_deref()
+    pub fn mirror(&self) -> Option<&'m [usize]> {
+        self.covariance.mirror.as_deref()
     }
 
     /// Returns the factor s of the prior covariance.
@@ -441,12 +441,12 @@ impl<'m> Posterior<'m> {
         if let Some(other) = self.mirrored(&x)? {
             prior.add_times(-1.0, &kernel.cross_gram(&x, &other));
         }
-        Ok(Functionals { columns, prior_scale: prior, constants: vec![1.0; x.rows()] })
+        Ok(Functionals { columns, prior_covariance: prior, constants: vec![1.0; x.rows()] })
     }
 
     /// Returns the rows with their columns exchanged, for a skew-symmetric f.
     fn mirrored(&self, x: &Table) -> Result<Option<Table>> {
-        self.covariance.skew_swap.as_ref().map(|mirror| x.permute_columns(mirror)).transpose()
+        self.covariance.mirror.as_ref().map(|mirror| x.permute_columns(mirror)).transpose()
     }
 
     /// Returns the functionals of weighted sums of values of f: column j of `weights` (rows of `x` × m)
@@ -465,7 +465,7 @@ impl<'m> Posterior<'m> {
         }
         Ok(Functionals {
             columns: cross_covariance_of_sums(kernel, &self.mean.support_points, &x, weights),
-            prior_scale: prior,
+            prior_covariance: prior,
             constants: weights.column_sums(),
         })
     }
@@ -501,7 +501,7 @@ impl<'m> Posterior<'m> {
             let mut out = reduction.quadratic_form(&functionals.columns, &functionals.constants);
             out.data_mut()
                 .iter_mut()
-                .zip(functionals.prior_scale.data())
+                .zip(functionals.prior_covariance.data())
                 .for_each(|(e, p)| *e = self.covariance.prior_scale * p - *e);
             out
         };
@@ -529,7 +529,7 @@ impl<'m> Posterior<'m> {
         )?;
         // Rounding errors of a covariance are proportional to the prior variance, even if the posterior
         // variance is small.
-        let prior = self.covariance.prior_scale * functionals.prior_scale.trace();
+        let prior = self.covariance.prior_scale * functionals.prior_covariance.trace();
         check_cancelled(self.stop)?;
         let factor = |matrix: Matrix| {
             let scale = (prior.max(matrix.trace()) / m.max(1) as f64).max(1e-200);

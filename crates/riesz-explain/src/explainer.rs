@@ -287,7 +287,7 @@ impl<'m> Explainer<'m> {
     /// # Ok::<(), riesz::Error>(())
     /// ```
     ///
-    /// For a skew f, whose [covariance](riesz_core::PosteriorCovariance::skew_swap) lists the columns to
+    /// For a skew f, whose [covariance](riesz_core::PosteriorCovariance::mirror) lists the columns to
     /// swap, the explainer must have [its posterior](Self::with_posterior).
     ///
     /// In the observational game the functionals are sums of values of f, with the
@@ -305,7 +305,7 @@ impl<'m> Explainer<'m> {
     /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional game, for estimated
     /// observational values, for too many players, and for an index of sets or unions.
     pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
-        let mirror = self.posterior.as_ref().and_then(Posterior::skew_swap);
+        let mirror = self.posterior.as_ref().and_then(Posterior::mirror);
         self.engine.posterior_functionals(rows, mirror)
     }
 

@@ -36,7 +36,7 @@ use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
 use riesz::kernel_model::{Link, ProbabilityLink};
 use riesz::linalg::{Cholesky, Sparse};
-use riesz::posterior::VarianceReduction as Precision;
+use riesz::posterior::VarianceReduction;
 use riesz::question::{Budget, Subject};
 use riesz::table::{Players, level_of_number, level_of_text};
 use riesz::{
@@ -245,8 +245,8 @@ impl Expansion {
         let operator = weights.map(diagonal).transpose().map_err(refuse)?;
         let covariance = PosteriorCovariance {
             prior_scale: 1.0,
-            skew_swap: None,
-            reduction: vec![Precision::CholeskyInverse { operator, factor }],
+            mirror: None,
+            reduction: vec![VarianceReduction::CholeskyInverse { operator, factor }],
             scale,
         };
         Posterior::new(&self.model, &covariance).map_err(refuse)?;

@@ -9,7 +9,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use riesz::fit::{Landmarks, SparseGaussianProcess, inducing_points};
+use riesz::fit::{InducingPoints, SparseGaussianProcess, inducing_points};
 use riesz::{Isa, Kernel, Matrix, Table};
 
 const N: usize = 100_000;
@@ -107,7 +107,7 @@ fn main() {
     let points = inducing_points(&x, M, 0).expect("points");
     let kernel = Kernel::gaussian(&[(D as f64).sqrt(); D]);
     let process = SparseGaussianProcess {
-        landmarks: Landmarks::Points(points.clone()),
+        inducing: InducingPoints::Points(points.clone()),
         normalize_y: false,
         ..SparseGaussianProcess::new(kernel, 0.25, M)
     };

@@ -78,7 +78,6 @@ fn files_to_touch_match_the_table() {
         let words = quoted(cells[3]);
         let claimed: BTreeSet<String> =
             quoted(cells[2]).into_iter().filter(|path| path.contains('/')).collect();
-        claimed.iter().for_each(|path| assert!(root.join(path).exists(), "{path}"));
         if words.is_empty() {
             continue;
         }
@@ -96,4 +95,8 @@ fn files_to_touch_match_the_table() {
         counted += 1;
     }
     assert_eq!(counted, 11);
+    let is_file = |text: &String| [".rs", ".py", ".md"].iter().any(|end| text.ends_with(end));
+    for path in guide.lines().flat_map(quoted).filter(is_file) {
+        assert!(root.join(&path).exists(), "CONTRIBUTING.md names {path}, which does not exist");
+    }
 }

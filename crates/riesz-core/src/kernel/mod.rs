@@ -8,8 +8,9 @@
 //!
 //! To add a factor, write a file that implements [`KernelFactor`] and its [`FactorSchema`], declare the
 //! `mod`, and add a line to `factors!` below. To add a profile of a stationary factor, add an entry and a
-//! line in `stationary.rs`. Expressions, help, checks, Python's constructors, the robustness bound, random
-//! features and the conformance tests are derived from the schema.
+//! line in `stationary.rs`, and its function to `stationary_functions.rs`. Expressions, help, checks, the
+//! robustness bound, random features and the conformance tests are derived from the schema. A factor with a
+//! constructor in Python has its class in `python/riesz/kernels.py`.
 
 /// Implements the columns, the schema and the arguments' values of a kind of factor that has a single schema.
 /// Each argument is a field of the same name.

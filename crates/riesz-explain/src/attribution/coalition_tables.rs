@@ -179,7 +179,7 @@ impl CoalitionWeights {
     /// The weights for a game whose factors belong to the players `owners`.
     pub(crate) fn new(recipe: &IndexComputation, owners: &[usize]) -> Self {
         let players = owners.len();
-        let choice = InclusionMeasure::Lebesgue.choices(players).exact;
+        let choice = InclusionMeasure::Uniform.candidate_rules(players).exact;
         let (rule, heights) = match recipe {
             IndexComputation::Unions(tree) => {
                 let mut weights = vec![vec![0.0; (1 << players) / 2]; players];
@@ -190,7 +190,7 @@ impl CoalitionWeights {
                 return Self { players, weights: Weights::ByPlayer(weights), heights: vec![1.0] };
             }
             IndexComputation::Players(measure) => {
-                let nodes = measure.rule(measure.choices(players).exact.nodes).iter();
+                let nodes = measure.rule(measure.candidate_rules(players).exact.nodes).iter();
                 let shared = nodes.map(|n| SharedNode { t: n.t, s: n.s, weights: vec![n.weight] });
                 (shared.collect(), SizeWeightings::new(vec![SizeWeighting::Uniform]).heights)
             }

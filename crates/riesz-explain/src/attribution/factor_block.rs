@@ -14,7 +14,7 @@ pub(crate) struct FactorBlock {
     pub(crate) a: Vec<Lanes>,
     pub(crate) b: Vec<Lanes>,
     pub(crate) weight: Lanes,
-    /// The rule that is accurate for the block under Lebesgue's measure.
+    /// The rule that is accurate for the block under the uniform measure.
     pub(crate) choice: RuleChoice,
     /// A bound on the error of each value, as in [`BatchTotals`](super::quadrature::BatchTotals).
     pub(crate) error: Lanes,
@@ -58,7 +58,7 @@ struct FactorMagnitudes {
 impl QuadratureEngine {
     /// Loads block `index` of a batch of terms.
     pub(crate) fn block(&mut self, run: &TermBatch<'_>, index: usize) -> FactorBlock {
-        let choices = InclusionMeasure::Lebesgue.choices(run.players);
+        let choices = InclusionMeasure::Uniform.candidate_rules(run.players);
         let mut weight = run.weights[index];
         let sides = run.active[..run.players].iter().map(|&k| run.side(k, index));
         let (mut a, mut b): (Vec<Lanes>, Vec<Lanes>) = sides.unzip();
@@ -69,7 +69,7 @@ impl QuadratureEngine {
             && (0..LANES).all(|l| sizes.small.0[l] >= LOWEST && sizes.highest.0[l] <= max_product.0[l]);
         if safe {
             let ratio = Plain::div(sizes.ratio_product, sizes.magnitude).largest();
-            let choice = choices.choose(ratio);
+            let choice = choices.smallest_accurate(ratio);
             let decay = if run.b.is_some() { neg_log_bound(sizes.small.smallest()) } else { 0.0 };
             let size = run.sizes.map_or_else(|| Plain::mul(heavy, sizes.magnitude), |sizes| sizes[index]);
             let relative = Lanes::splat(ErrorBounds::for_batch(run).relative_error(&choice, ratio, decay));
@@ -95,7 +95,8 @@ impl QuadratureEngine {
             *weight = ldexp(*weight * fraction, power);
         }
         let ratio_product = measure(self.isa, &a, &b).ratio_product.largest();
-        let choice = if ratio_product.is_finite() { choices.choose(ratio_product) } else { choices.exact };
+        let choice =
+            if ratio_product.is_finite() { choices.smallest_accurate(ratio_product) } else { choices.exact };
         FactorBlock { a, b, weight, choice, error }
     }
 }

@@ -80,7 +80,7 @@ impl IndexValues {
 impl From<ValueIndex> for IndexComputation {
     fn from(index: ValueIndex) -> Self {
         let (kind, order) = match index {
-            ValueIndex::Shapley | ValueIndex::Owen => return Self::Players(InclusionMeasure::Lebesgue),
+            ValueIndex::Shapley | ValueIndex::Owen => return Self::Players(InclusionMeasure::Uniform),
             ValueIndex::Banzhaf { inclusion_probability } => {
                 return Self::Players(InclusionMeasure::point(inclusion_probability));
             }
@@ -164,7 +164,7 @@ impl IndexComputation {
                 Ok(IndexValues::join(parts.into_iter().map(|part| (part.values, part.error))))
             }
             Self::Unions(tree) => {
-                let parts = accumulate(game, (isa, &InclusionMeasure::Lebesgue), control, || {
+                let parts = accumulate(game, (isa, &InclusionMeasure::Uniform), control, || {
                     OwenValues::new(tree, players, outputs)
                 })?;
                 Ok(IndexValues::join(parts.into_iter().map(|part| (part.values, part.error))))
@@ -172,7 +172,7 @@ impl IndexComputation {
             Self::Sets { averages, .. } => {
                 let sets = Sets::new(players, averages.order());
                 let new = || Interactions::new(averages, &sets, outputs);
-                let parts = accumulate(game, (isa, &InclusionMeasure::Lebesgue), control, new)?;
+                let parts = accumulate(game, (isa, &InclusionMeasure::Uniform), control, new)?;
                 let mut result = IndexValues::default();
                 for mut part in parts {
                     for (g, values) in part.indices.chunks_exact_mut(sets.len()).enumerate() {
@@ -194,7 +194,7 @@ impl IndexComputation {
         sets: &Sets,
     ) -> f64 {
         let (shares, adds_up) = match self {
-            Self::Players(measure) => (&[][..], matches!(measure, InclusionMeasure::Lebesgue)),
+            Self::Players(measure) => (&[][..], matches!(measure, InclusionMeasure::Uniform)),
             Self::Unions(_) => (&[][..], true),
             Self::Sets { shares, adds_up, .. } => (&shares[..], *adds_up),
         };

@@ -151,7 +151,7 @@ impl SizeWeightings {
             out[position].weights[size] = 1.0;
         }
         if self.sizes.iter().any(|average| !matches!(average, SizeWeighting::At(_))) {
-            let nodes = InclusionMeasure::Lebesgue;
+            let nodes = InclusionMeasure::Uniform;
             out.extend(nodes.rule(choice.nodes + degree.div_ceil(2)).iter().map(|node| {
                 let weight =
                     |average: &SizeWeighting| node.weight * average.density(node.t, node.s).unwrap_or(0.0);
@@ -195,7 +195,7 @@ mod tests {
             for size in 1..=order {
                 let sign = if (order - size) % 2 == 0 { 1.0 } else { -1.0 };
                 for s in size..20 {
-                    let rule = InclusionMeasure::Lebesgue;
+                    let rule = InclusionMeasure::Uniform;
                     let integrand = |n: &super::super::rule::Node| {
                         n.weight * faithful_density(size, order, n.t, n.s) * n.t.powi((s - size) as i32)
                     };

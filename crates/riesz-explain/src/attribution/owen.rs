@@ -142,8 +142,8 @@ fn value(tree: &CoalitionTree, weight: Lanes, block: &FactorBlock, out: &mut [La
     let sides: Vec<[Lanes; 2]> = members.iter().map(|member| part_products(member, block)).collect();
     let mut complements = vec![Lanes::ZERO; members.len()];
     let (mut mixed, mut before) = (Vec::new(), Vec::new());
-    let lebesgue = InclusionMeasure::Lebesgue;
-    for node in lebesgue.rule(members.len().div_ceil(2)) {
+    let uniform = InclusionMeasure::Uniform;
+    for node in uniform.rule(members.len().div_ceil(2)) {
         let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
         mixed.clear();
         mixed.extend(sides.iter().map(|[a, b]| Plain::fma(t, *a, Plain::mul(s, *b))));

@@ -39,7 +39,7 @@ impl<'a> OwenSeries<'a> {
         let mut complements = vec![Lanes::ZERO; members.len() * size];
         let mut before = vec![Lanes::ZERO; (members.len() + 1) * size];
         let [mut after, mut next, mut product] = [0; 3].map(|_| vec![Lanes::ZERO; size]);
-        for node in InclusionMeasure::Lebesgue.rule(members.len().min(size - 1).div_ceil(2)) {
+        for node in InclusionMeasure::Uniform.rule(members.len().min(size - 1).div_ceil(2)) {
             let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
             let mix = |[a, b]: &[Vec<Lanes>; 2]| -> Vec<Lanes> {
                 a.iter().zip(b).map(|(a, b)| Plain::fma(t, *a, Plain::mul(s, *b))).collect()

@@ -176,7 +176,7 @@ struct Rule {
 
 impl Rule {
     fn new(averages: &SizeWeightings, count: usize) -> Self {
-        let shared = averages.rule(&RuleChoice { nodes: count, quadrature: 0.0, mass: 0.0 });
+        let shared = averages.rule(&RuleChoice { nodes: count, quadrature_error: 0.0, mass: 0.0 });
         let nodes_of_size = |s: usize| {
             let active_nodes = shared.iter().filter(|node| node.weights[s] != 0.0);
             active_nodes.map(|node| Node::new(node.t, node.s, node.weights[s])).collect()

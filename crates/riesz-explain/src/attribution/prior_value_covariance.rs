@@ -205,7 +205,7 @@ impl<'g> ValueCovariance<'g> {
 
     /// Number of nodes that is accurate for all these factors on both sides.
     fn nodes(&self, corners: &[FourCorners], players: usize, blocks: usize) -> usize {
-        let choices = self.measure.choices(players);
+        let choices = self.measure.candidate_rules(players);
         let mut ratio = 1.0;
         for factor in corners.chunks(blocks.max(1)) {
             let mut error_ratio = 1.0_f64;
@@ -221,7 +221,7 @@ impl<'g> ValueCovariance<'g> {
             }
             ratio *= error_ratio;
         }
-        choices.choose(ratio).nodes
+        choices.smallest_accurate(ratio).nodes
     }
 }
 

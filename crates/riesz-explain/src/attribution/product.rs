@@ -249,7 +249,7 @@ pub(crate) struct PlayerValues {
     outputs: usize,
     /// Rows × outputs × players.
     pub(crate) values: Vec<f64>,
-    /// Rows × outputs: a bound on the error of each value and, under Lebesgue's measure, of their sum.
+    /// Rows × outputs: a bound on the error of each value and, under the uniform measure, of their sum.
     pub(crate) error: Vec<f64>,
     /// Outputs × factors: the sum that has not ended.
     lanes: Vec<Lanes>,

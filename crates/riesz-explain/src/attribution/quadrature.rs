@@ -3,7 +3,7 @@
 //! A product game has the values `v(S) = Σ_p w_p Π_{j∈S} a_pj Π_{j∉S} b_pj` of coalitions S, with a weight
 //! w_p per term p and, for each player j, the factors a_pj (present) and b_pj (absent). The value of player j
 //! is `φ_j = Σ_p w_p (a_pj - b_pj) ∫_0^1 Π_{l≠j} ((1-t) b_pl + t a_pl) dμ(t)` with an [`InclusionMeasure`] μ,
-//! for Shapley values Lebesgue's measure. Every statistic of a product game is computed from blocks of eight
+//! for Shapley values the uniform measure. Every statistic of a product game is computed from blocks of eight
 //! terms p, one per SIMD lane.
 //!
 //! The nodes and their number are chosen in `rule.rs`; this module computes the integrals.
@@ -354,7 +354,7 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
     let in_one_segment = members.len() <= *segment;
     let groups = &mut groups[..members.len().min(*segment)];
     let (sums, _) = values.as_chunks_mut::<4>();
-    let choices = measure.choices(run.players);
+    let choices = measure.candidate_rules(run.players);
     let plain = run.rounding.tiny <= TINIEST;
     let errors = ErrorBounds::for_batch(run);
     for index in from..run.weights.len() {
@@ -395,7 +395,7 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
         }
 
         let ratio = V::div(ratio_product, magnitude).largest();
-        let choice = if safe { choices.choose(ratio) } else { choices.exact };
+        let choice = if safe { choices.smallest_accurate(ratio) } else { choices.exact };
         let rule = measure.rule(choice.nodes);
         if in_one_segment {
             refill(prefixes, rule.len(), Lanes::ONES);
@@ -483,7 +483,9 @@ impl ErrorBounds {
         }
         factors
             + mass
-                * (self.engine_error + Self::UNIT * (1.25 * choice.nodes as f64 + mass) + choice.quadrature)
+                * (self.engine_error
+                    + Self::UNIT * (1.25 * choice.nodes as f64 + mass)
+                    + choice.quadrature_error)
     }
 }
 
@@ -697,7 +699,7 @@ mod tests {
             let values = |segment: usize| {
                 let mut engine = QuadratureEngine {
                     segment,
-                    ..QuadratureEngine::new(Isa::detect(), InclusionMeasure::Lebesgue)
+                    ..QuadratureEngine::new(Isa::detect(), InclusionMeasure::Uniform)
                 };
                 let totals = engine.run(run);
                 assert!(totals.error.largest() < 1e-10);

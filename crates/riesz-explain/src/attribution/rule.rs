@@ -1,7 +1,7 @@
 //! Inclusion measures on [0, 1], their quadrature rules, and the number of nodes that a block of product
 //! games needs.
 //!
-//! For Lebesgue's measure the rules are Gauss–Legendre rules. For the product `F(t) = Π_l ((1-t) b_l + t
+//! For the uniform measure the rules are Gauss–Legendre rules. For the product `F(t) = Π_l ((1-t) b_l + t
 //! a_l)` over factors l, let `M = Π_l max(|a_l|, |b_l|)` and `P(τ) = Π_l (max(|a_l|, |b_l|) + τ |a_l -
 //! b_l|)`. On the Bernstein ellipse of parameter ρ > 1 around [0, 1], `|F| ≤ P(τ)` with `τ = (ρ + 1/ρ -
 //! 2)/4`. Therefore m nodes have an error of at most `κ_m ρ^{-2m} / (1 - ρ^{-2}) P(τ)` with `κ_m = 2 (1 +
@@ -34,7 +34,7 @@ const TABULATED: usize = 512;
 pub enum InclusionMeasure {
     /// The uniform distribution, for Shapley values (Owen 1972).
     #[default]
-    Lebesgue,
+    Uniform,
     /// A discrete distribution: nodes t with weights; a single node for Banzhaf values.
     Discrete(Arc<[Node]>),
     /// A Beta distribution.
@@ -56,7 +56,7 @@ impl InclusionMeasure {
     /// positive parameters.
     pub(crate) fn beta(first: f64, second: f64) -> Self {
         if first == 1.0 && second == 1.0 {
-            Self::Lebesgue
+            Self::Uniform
         } else {
             Self::Beta(Arc::new(Jacobi { shape: [first, second], rules: RuleStore::new() }))
         }
@@ -65,23 +65,23 @@ impl InclusionMeasure {
     /// The rule with `m ≥ 1` nodes.
     pub(crate) fn rule(&self, m: usize) -> &[Node] {
         match self {
-            Self::Lebesgue => rule(m),
+            Self::Uniform => rule(m),
             Self::Discrete(nodes) => nodes,
             Self::Beta(rules) => rules.rule(m),
         }
     }
 
     /// The rules to choose from for products of `players` factors with one factor left out.
-    pub(crate) fn choices(&self, players: usize) -> RuleTable {
+    pub(crate) fn candidate_rules(&self, players: usize) -> RuleTable {
         let half_count = players.div_ceil(2).max(1);
         let (nodes, limits) = match self {
-            Self::Lebesgue => (half_count, error_limits()),
+            Self::Uniform => (half_count, error_limits()),
             Self::Beta(_) => (half_count, limits_of_any()),
             // A discrete distribution is its own exact rule.
             Self::Discrete(nodes) => (nodes.len(), &[][..]),
         };
         RuleTable {
-            exact: RuleChoice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 },
+            exact: RuleChoice { nodes, quadrature_error: 0.0, mass: 2.0 * players as f64 },
             error_limits: limits,
         }
     }
@@ -98,11 +98,11 @@ pub(crate) struct RuleTable {
 impl RuleTable {
     /// The smallest rule that is accurate for blocks whose `P(τ₀)/M` is at most `ratio`.
     #[inline(always)]
-    pub(crate) fn choose(&self, ratio: f64) -> RuleChoice {
+    pub(crate) fn smallest_accurate(&self, ratio: f64) -> RuleChoice {
         // Most games need few nodes: search from below.
         for (nodes, &(limit, mass)) in self.error_limits.iter().enumerate().take(self.exact.nodes).skip(1) {
             if ratio <= limit {
-                return RuleChoice { nodes, quadrature: TOLERANCE, mass };
+                return RuleChoice { nodes, quadrature_error: TOLERANCE, mass };
             }
         }
         self.exact
@@ -223,7 +223,7 @@ pub(crate) struct RuleChoice {
     /// Number of nodes.
     pub(crate) nodes: usize,
     /// Bound on the quadrature error, relative to `M`.
-    pub(crate) quadrature: f64,
+    pub(crate) quadrature_error: f64,
     /// Bound on the mass `Σ_l |a_l - b_l| / max(|a_l|, |b_l|)`.
     pub(crate) mass: f64,
 }
@@ -302,7 +302,7 @@ mod tests {
                 }
                 let a: f64 = 1.0 - mass / d as f64;
                 let ratio = (1.0 + ERROR_TAU * (1.0 - a)).powi(d);
-                let m = InclusionMeasure::Lebesgue.choices(d as usize).choose(ratio).nodes;
+                let m = InclusionMeasure::Uniform.candidate_rules(d as usize).smallest_accurate(ratio).nodes;
                 // The cube root of t³.
                 let nodes = rule(m).iter().map(|n| (n.weight, n.cubic[3].cbrt()));
                 let value: f64 = nodes.map(|(w, t)| w * (1.0 - t + t * a).powi(d - 1)).sum();
@@ -317,9 +317,11 @@ mod tests {
 
     #[test]
     fn node_counts_grow_with_the_mass_up_to_the_exact_rule() {
-        let choose = |ratio, players| InclusionMeasure::Lebesgue.choices(players).choose(ratio).nodes;
-        assert_eq!(choose(1e300, 10), 5);
-        let nodes = |mass: f64| choose((ERROR_TAU * mass).exp(), 100_000);
+        let count = |ratio, players| {
+            InclusionMeasure::Uniform.candidate_rules(players).smallest_accurate(ratio).nodes
+        };
+        assert_eq!(count(1e300, 10), 5);
+        let nodes = |mass: f64| count((ERROR_TAU * mass).exp(), 100_000);
         assert!(
             nodes(1.0) <= 8 && nodes(14.0) <= 16 && nodes(77.0) <= 31 && nodes(210.0) <= 50,
             "{} {} {} {}",

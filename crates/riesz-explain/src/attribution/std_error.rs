@@ -9,9 +9,9 @@
 //! - *Rare values* may be missing from all draws, which then agree. An event that none of n draws shows has a
 //!   rate of less than 3/n with 95 % confidence (the rule of three, Hanley and Lippman-Hand 1983). Therefore
 //!   the variance includes `RULE_OF_THREE` additional draws that deviate as far as any observed draw. If
-//!   draws differ by no more than rounding, this deviation is their distance from 0 or the range of all
-//!   evaluations. If all evaluations are equal, it is their absolute value, at least 1. A standard error is
-//!   thus never 0, which would claim certainty.
+//!   draws are equal up to rounding, their absolute value replaces this deviation. If that is 0, the range of
+//!   all evaluations does; if all evaluations are equal, their absolute value, at least 1. A standard error
+//!   is thus never 0, which would claim certainty.
 
 /// Number of additional draws that a variance includes: the rule of three.
 const RULE_OF_THREE: f64 = 3.0;

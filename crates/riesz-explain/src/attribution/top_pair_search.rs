@@ -136,7 +136,7 @@ impl<G: ProductGame> GameQuery<'_, G> {
     fn read<R: TermAccumulator>(&self, new: impl Fn() -> R + Sync) -> Result<Option<R>> {
         let progress = Progress::default();
         let silent_control = RunControl { progress: &progress, ..self.control };
-        Ok(accumulate(self.game, (self.isa, &InclusionMeasure::Lebesgue), silent_control, new)?.pop())
+        Ok(accumulate(self.game, (self.isa, &InclusionMeasure::Uniform), silent_control, new)?.pop())
     }
 
     fn strengths(&self, players: usize) -> Result<PlayerBound> {

@@ -188,7 +188,7 @@ impl GameEngine for IndependentPartsEngine<'_> {
 
     fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
         player_measure(self.question.index, &self.plan.recipe)?;
-        if posterior.prior_scale() > 0.0 { self.check_prior(posterior.skew_swap()) } else { Ok(()) }
+        if posterior.prior_scale() > 0.0 { self.check_prior(posterior.mirror()) } else { Ok(()) }
     }
 
     fn covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {

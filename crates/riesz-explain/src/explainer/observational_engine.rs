@@ -59,7 +59,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
-        value_covariance::reject_skew(posterior.skew_swap())?;
+        value_covariance::reject_skew(posterior.mirror())?;
         ObservationalGame::check_covariances(self)
     }
 

@@ -116,7 +116,7 @@ fn select(functionals: &Functionals, range: std::ops::Range<usize>) -> Functiona
         ((0..functionals.columns.rows()).collect(), range.clone().collect());
     Functionals {
         columns: functionals.columns.select(&points, &columns),
-        prior_scale: functionals.prior_scale.select(&columns, &columns),
+        prior_covariance: functionals.prior_covariance.select(&columns, &columns),
         constants: functionals.constants[range].to_vec(),
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn symmetric_entries(covariance: &Matrix) -> impl Iterator<Item = f64
 
 /// Checks that the functionals are finite numbers.
 pub(super) fn check_finite(functionals: Functionals) -> Result<Functionals> {
-    if functionals.columns.data().iter().chain(functionals.prior_scale.data()).any(|v| !v.is_finite()) {
+    if functionals.columns.data().iter().chain(functionals.prior_covariance.data()).any(|v| !v.is_finite()) {
         return Err(Error::overflow(
             "a covariance of values",
             "rows are too far from the data the model was fitted on",

@@ -41,7 +41,7 @@ pub(super) fn same_sign(means: [f64; 2], variances: [f64; 2], covariance: f64) -
 /// Wesolowsky 1990, with the correction of Genz 2004 for correlations near 1.
 fn above(h: f64, k: f64, r: f64) -> f64 {
     const TURN: f64 = 2.0 * std::f64::consts::PI;
-    let nodes = InclusionMeasure::Lebesgue.rule(20);
+    let nodes = InclusionMeasure::Uniform.rule(20);
     if r.abs() < 0.925 {
         let (mean_square, angle) = ((h * h + k * k) / 2.0, r.asin());
         let term = |Node { t, weight, .. }: &Node| {

@@ -184,7 +184,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         posterior: saved.covariance.as_ref().map(|covariance| PosteriorRecord {
             prior: covariance.prior_scale,
             scale: covariance.scale.clone(),
-            mirror: covariance.skew_swap.clone(),
+            mirror: covariance.mirror.clone(),
             jitter: covariance.reduction.iter().map(jitter).collect(),
         }),
         sha256: Some(CHECKSUM_PLACEHOLDER.into()),
@@ -220,7 +220,7 @@ fn version(covariance: &PosteriorCovariance) -> u64 {
         VarianceReduction::RefitDifferences { .. } => 3,
         _ => 2,
     };
-    let oldest = if covariance.skew_swap.is_some() { 3 } else { 2 };
+    let oldest = if covariance.mirror.is_some() { 3 } else { 2 };
     covariance.reduction.iter().map(version_of).fold(oldest, u64::max)
 }
 
@@ -369,7 +369,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     let posterior = |PosteriorRecord { prior, scale, jitter, mirror }| -> Result<PosteriorCovariance> {
         let reductions = jitter.iter().enumerate().map(|(k, jitter)| read_reduction(&tensors, k, *jitter, n));
         let reduction = reductions.collect::<Result<_>>()?;
-        let covariance = PosteriorCovariance { prior_scale: prior, skew_swap: mirror, reduction, scale };
+        let covariance = PosteriorCovariance { prior_scale: prior, mirror, reduction, scale };
         Posterior::new(&model, &covariance)?;
         Ok(covariance)
     };
@@ -554,7 +554,7 @@ mod tests {
             let reduction =
                 vec![VarianceReduction::RefitDifferences { coef, intercept: vec![0.0, 0.5, -0.5], method }];
             saved.covariance =
-                Some(PosteriorCovariance { prior_scale: 0.0, skew_swap: None, reduction, scale: vec![1.0] });
+                Some(PosteriorCovariance { prior_scale: 0.0, mirror: None, reduction, scale: vec![1.0] });
             let bytes = to_bytes(&saved).unwrap();
             assert!(String::from_utf8_lossy(&bytes).contains(&format!("version\\\":{version}")));
             let reread = from_bytes(&bytes).unwrap();

@@ -135,7 +135,7 @@ impl<'m> Components<'m> {
         }
         Ok(Functionals {
             columns,
-            prior_scale: prior,
+            prior_covariance: prior,
             constants: vec![f64::from(u8::from(set.is_empty())); count],
         })
     }

@@ -112,7 +112,7 @@ impl SobolIndices {
 }
 
 fn not_skew(covariance: &PosteriorCovariance) -> Result<()> {
-    match covariance.skew_swap {
+    match covariance.mirror {
         None => Ok(()),
         Some(_) => {
             let allowed = "Sobol indices of duels are those of the mean log odds: leave the posterior out";
@@ -148,8 +148,8 @@ impl Sensitivity {
         let posterior = Posterior::new(model, covariance)?.with_cancel(&self.stop);
         not_skew(covariance)?;
         let n = model.support_points.rows();
-        let (columns, prior_scale) = (Matrix::identity(n), Matrix::zeros(n, n));
-        let point_functionals = Functionals { columns, prior_scale, constants: vec![0.0; n] };
+        let (columns, prior_covariance) = (Matrix::identity(n), Matrix::zeros(n, n));
+        let point_functionals = Functionals { columns, prior_covariance, constants: vec![0.0; n] };
         let prior = covariance.scale.iter().map(|scale| covariance.prior_scale * scale * scale).collect();
         self.decompose(
             model,
@@ -203,7 +203,7 @@ impl Sensitivity {
         }
         // Coefficients along directions in which the process hardly varies would be huge and cancel each
         // other. Of a variance of 1, a draw leaves out at most n times the smallest eigenvalue.
-        let (sizes, directions) = symmetric_eigen(&point_functionals.prior_scale)?;
+        let (sizes, directions) = symmetric_eigen(&point_functionals.prior_covariance)?;
         let min_variance = SMALLEST * sizes.iter().fold(0.0, |m: f64, v| m.max(*v));
         let solve = |deviations: Matrix| {
             let mut coordinates = directions.transpose().matmul(&deviations);
@@ -276,7 +276,7 @@ impl Sensitivity {
         let new = || Effects::new(isa, p, m);
         let mut totals = Effects::new(isa, p, m);
         totals.begin_tile(&(0..1), &(0..0));
-        for part in accumulate(&game, (isa, &InclusionMeasure::Lebesgue), control, new)? {
+        for part in accumulate(&game, (isa, &InclusionMeasure::Uniform), control, new)? {
             totals.add(&part);
         }
         let [shapley, first, total] = &totals.values;

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::hyperparameters::with_default_priors;
 use crate::gp::inference::Inference;
-use crate::gp::laplace::LaplaceMode;
+use crate::gp::laplace::GaussianApproximation;
 use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::Kernel;
@@ -153,7 +153,7 @@ impl GaussianProcessClassifier {
         crate::checks::check_range(&kernel, x)?;
         let gram = kernel.gram(x);
         let approximate = |y| self.inference.approximate(&gram, y, None, control.stop);
-        let modes = y.iter().map(approximate).collect::<Result<Vec<LaplaceMode>>>()?;
+        let modes = y.iter().map(approximate).collect::<Result<Vec<GaussianApproximation>>>()?;
         let value: f64 = modes.iter().map(|m| m.value).sum();
         let mut coef = Matrix::zeros(x.rows(), y.len());
         for (o, mode) in modes.iter().enumerate() {
@@ -182,7 +182,7 @@ impl GaussianProcessClassifier {
             model_card: card,
         };
         model.validate()?;
-        let reduction = |mode: LaplaceMode| VarianceReduction::CholeskyInverse {
+        let reduction = |mode: GaussianApproximation| VarianceReduction::CholeskyInverse {
             operator: Some(Sparse::diagonal(mode.root_weight)),
             factor: mode.factor,
         };

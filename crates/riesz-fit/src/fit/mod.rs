@@ -48,7 +48,7 @@ pub use models::MODELS;
 pub use penalty::Penalty;
 pub use ridge::{KernelRidge, RidgeFit};
 pub(crate) use sparse_gp::InducingLaplace;
-pub use sparse_gp::{KernelSums, Landmarks, SparseGaussianProcess, SparseGpFit, SparsePosterior};
+pub use sparse_gp::{InducingPoints, KernelSums, SparseGaussianProcess, SparseGpFit, SparsePosterior};
 pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,
 };

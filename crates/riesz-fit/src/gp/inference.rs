@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::jaakkola_bound::maximise_bound;
-use super::laplace::{LaplaceMode, mode};
+use super::laplace::{GaussianApproximation, mode};
 use super::likelihood::logistic::LogisticLikelihood;
 use crate::error::Result;
 use crate::linalg::Matrix;
@@ -32,7 +32,7 @@ impl Inference {
         likelihood: &LogisticLikelihood,
         warm_start: Option<&[f64]>,
         stop: &AtomicBool,
-    ) -> Result<LaplaceMode> {
+    ) -> Result<GaussianApproximation> {
         match self {
             Self::Laplace => mode(gram, likelihood, warm_start, stop),
             Self::JaakkolaBound => maximise_bound(gram, likelihood, stop),

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::laplace::{LaplaceMode, PriorCovariance};
+use super::laplace::{GaussianApproximation, PriorCovariance};
 use super::likelihood::Likelihood;
 use super::likelihood::logistic::{LogisticLikelihood, log_logistic};
 use crate::control::check_cancelled;
@@ -19,8 +19,8 @@ const MAX_STEPS: usize = 1000;
 /// stationary in c, so that its error is of the order of the square of this tolerance.
 const TOLERANCE: f64 = 1e-9;
 
-/// Maximises the bound over the variational parameters c (n) and returns it as a [`LaplaceMode`]. `K` (n × n)
-/// is the prior covariance, `w_i` the weight of observation i, `λ_i = w_i tanh(c_i / 2) / 4c_i`,
+/// Maximises the bound over the variational parameters c (n), and returns it as a
+/// [`GaussianApproximation`]. `K` (n × n) is the prior covariance, `w_i` the weight of observation i, `λ_i = w_i tanh(c_i / 2) / 4c_i`,
 /// `κ = (up - down) / 2`, `Λ = diag(λ)` and `V = (K⁻¹ + 2Λ)⁻¹`:
 ///
 /// ```text
@@ -38,7 +38,7 @@ pub fn maximise_bound(
     gram: &Matrix,
     likelihood: &LogisticLikelihood,
     stop: &AtomicBool,
-) -> Result<LaplaceMode> {
+) -> Result<GaussianApproximation> {
     if likelihood.margin > 0.0 {
         let allowed =
             "the bound has no margin: omit it (a tie is then half a win) or use Laplace's inference";
@@ -47,7 +47,7 @@ pub fn maximise_bound(
     let n = likelihood.up.len();
     let half_difference: Vec<f64> = (0..n).map(|i| 0.5 * (likelihood.up[i] - likelihood.down[i])).collect();
     // The bound and its normal distribution for given variational parameters c.
-    let state_at = |variational: &[f64]| -> Result<LaplaceMode> {
+    let state_at = |variational: &[f64]| -> Result<GaussianApproximation> {
         check_cancelled(stop)?;
         // tanh(c/2)/4c has the limit 1/8 at 0.
         let lambda = |c: f64| if c < 1e-4 { 0.125 - c * c / 96.0 } else { (0.5 * c).tanh() / (4.0 * c) };
@@ -63,9 +63,9 @@ pub fn maximise_bound(
         };
         let value =
             (0..n).map(log_bound).sum::<f64>() + 0.5 * dot(&half_difference, &f) - 0.5 * factor.log_det();
-        Ok(LaplaceMode { factor, root_weight, alpha, f, value, half_third_over_w: vec![0.0; n] })
+        Ok(GaussianApproximation { factor, root_weight, alpha, f, value, half_third_over_w: vec![0.0; n] })
     };
-    let next = |state: &LaplaceMode| -> Vec<f64> {
+    let next = |state: &GaussianApproximation| -> Vec<f64> {
         let inverse = state.factor.inverse();
         let variance = |i: usize| (1.0 - inverse[(i, i)]).max(0.0) / state.root_weight[i].powi(2);
         (0..n).map(|i| (state.f[i].powi(2) + variance(i)).sqrt()).collect()

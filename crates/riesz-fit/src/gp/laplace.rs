@@ -58,7 +58,7 @@ impl PriorCovariance for Matrix {
 }
 
 /// A normal approximation of the posterior of f, with `α = K⁻¹ E f` and the precision matrix `K⁻¹ + W`.
-pub struct LaplaceMode {
+pub struct GaussianApproximation {
     /// The factor of `B = I + W^½ K W^½`.
     pub factor: Cholesky,
     /// The diagonal of `W^½`.
@@ -70,7 +70,7 @@ pub struct LaplaceMode {
     /// The approximate log marginal likelihood (equation 3.32).
     pub value: f64,
     /// Half of the third derivatives of the log likelihood, divided by W. They determine how W changes with
-    /// f. All are 0 for a bound that is maximal in W.
+    /// f, and are 0 for a lower bound whose W was maximised.
     pub half_third_over_w: Vec<f64>,
 }
 
@@ -99,7 +99,7 @@ pub fn mode(
     likelihood: &impl Likelihood<Latent = f64>,
     warm_start: Option<&[f64]>,
     stop: &AtomicBool,
-) -> Result<LaplaceMode> {
+) -> Result<GaussianApproximation> {
     let n = likelihood.observations();
     let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
     let mut objective = likelihood.log_likelihood(&f);
@@ -128,7 +128,7 @@ pub fn mode(
                 .iter()
                 .map(|terms| 0.5 * per_information(-terms.d_information, terms.information))
                 .collect();
-            return Ok(LaplaceMode { factor, root_weight, alpha, f, value, half_third_over_w });
+            return Ok(GaussianApproximation { factor, root_weight, alpha, f, value, half_third_over_w });
         }
         let right: Vec<f64> =
             local.iter().zip(&f).map(|(terms, f)| terms.information * f + terms.first_derivative).collect();
@@ -148,7 +148,7 @@ pub fn mode(
     })
 }
 
-impl LaplaceMode {
+impl GaussianApproximation {
     /// Returns the vector `u` and the derivative in the likelihood's own parameter, see
     /// [`gradient`](Self::gradient).
     /// `precision_share` holds, for each observation, the share `1 - (B⁻¹)_ii` of the likelihood in the

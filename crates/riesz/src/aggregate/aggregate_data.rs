@@ -24,6 +24,8 @@ const MAX_EXACT_BAGS: usize = 4_000;
 /// Maximum number of rows for an exact fit with mediated targets: fits through inducing points then also need
 /// all pairs of rows.
 const MAX_EXACT_MEDIATED_ROWS: usize = 50_000;
+
+/// Maximum of the default number of inducing points.
 const MAX_POINTS: usize = 1_000;
 
 /// Largest deviation of fitted targets from the targets that may be rounding, in standard deviations of the

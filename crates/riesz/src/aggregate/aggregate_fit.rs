@@ -26,7 +26,7 @@ pub struct AggregateFit {
     pub variance: f64,
     /// Jitter that was added to the variances of targets.
     pub jitter: f64,
-    pub(super) bag_posterior: Sparse,
+    pub(super) bag_weights: Sparse,
     pub(super) targets: Vec<f64>,
     /// Gram matrix U of the bags, J × J.
     pub(super) gram: Matrix,
@@ -90,7 +90,7 @@ impl AggregateFit {
     pub fn target_leverage(&self, x: &Table) -> Result<Matrix> {
         let x = x.align_to(self.model.columns())?;
         let bag_covariances =
-            cross_covariance_of_sums(&self.model.kernel, &x, &self.model.support_points, &self.bag_posterior);
+            cross_covariance_of_sums(&self.model.kernel, &x, &self.model.support_points, &self.bag_weights);
         let target_covariances = self.operator.transpose_times(&bag_covariances.transpose());
         Ok(self.solve_and_transpose(target_covariances))
     }

@@ -218,7 +218,7 @@ impl AggregateGaussianProcess {
             log_marginal_likelihood: value,
             variance,
             jitter,
-            bag_posterior: p.clone(),
+            bag_weights: p.clone(),
             targets: data.targets.clone(),
             gram,
             factor,

@@ -60,7 +60,8 @@ pub struct ObservationOperator {
 
 impl ObservationOperator {
     /// The operator for targets with the given bags (`None` for mediated targets). If the mediation regresses
-    /// targets, the ties of all bags are additional targets, which come first. Cost J³ and J²M.
+    /// targets, each bag is tied to the regression by one more observation ([`MediatorGp`]); these ties come
+    /// before the targets. Cost J³ and J²M.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a bag number that doesn't exist, for targets without rows and mediators, for

@@ -251,7 +251,7 @@ impl StudyLink {
         let x = treatments.align_to(self.points.columns())?;
         Ok(Functionals {
             columns: self.kernel.cross_gram(&self.points, &x),
-            prior_scale: self.kernel.gram(&x),
+            prior_covariance: self.kernel.gram(&x),
             constants: vec![1.0; x.rows()],
         })
     }

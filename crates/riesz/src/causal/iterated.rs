@@ -243,8 +243,8 @@ impl Iterated {
         };
         let mut weighted = history.at_history.weighted(weights, &queries.constants);
         weighted.columns.multiply(with_points);
-        weighted.prior_scale.multiply(query_gram);
-        (weighted.columns, weighted.prior_scale)
+        weighted.prior_covariance.multiply(query_gram);
+        (weighted.columns, weighted.prior_covariance)
     }
 
     /// Computes the covariance of queries from stage t and the later stages.
@@ -268,7 +268,8 @@ impl Iterated {
                 let intercept_variance = process.parameters.intercept_variance;
                 let prior_variances: Vec<f64> =
                     (0..q).map(|i| prior[(i, i)] + intercept_variance * constants[i].powi(2)).collect();
-                let part = process.covariance(&Functionals { columns: phi, prior_scale: prior, constants });
+                let part =
+                    process.covariance(&Functionals { columns: phi, prior_covariance: prior, constants });
                 let explained_shares =
                     (0..q).map(|i| explained_share(part[(i, i)], prior_variances[i])).collect();
                 Pass {

@@ -56,7 +56,7 @@ impl OutcomeAtMediators {
             MediatorKernel::All(gram) => weights.matmul(&gram.matmul(&transposed)),
             MediatorKernel::Points(fitc) => fitc.weighted_quadratic_form(weights, &columns),
         };
-        Functionals { columns, prior_scale: prior, constants: constants.to_vec() }
+        Functionals { columns, prior_covariance: prior, constants: constants.to_vec() }
     }
 }
 

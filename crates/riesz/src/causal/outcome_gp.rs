@@ -157,7 +157,7 @@ impl OutcomeGp {
         let with_points = self.with_points(&functionals.columns, &functionals.constants);
         let mut out = self.solver.explained_covariance(&with_points);
         for (j, c) in functionals.constants.iter().enumerate() {
-            let prior = functionals.prior_scale.row(j).iter().zip(&functionals.constants);
+            let prior = functionals.prior_covariance.row(j).iter().zip(&functionals.constants);
             let prior = prior.map(|(p, other)| p + self.parameters.intercept_variance * c * other);
             out.row_mut(j).iter_mut().zip(prior).for_each(|(entry, prior)| *entry = prior - *entry);
         }
@@ -173,7 +173,7 @@ impl OutcomeGp {
 
     /// Returns joint draws of functionals from the posterior (functionals × draws).
     pub fn sample(&self, functionals: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
-        let scale = functionals.prior_scale.mean_diagonal() + self.parameters.intercept_variance;
+        let scale = functionals.prior_covariance.mean_diagonal() + self.parameters.intercept_variance;
         let mut drawn =
             normal_draws(self.covariance(functionals), scale, draws, "covariance of the outcome", random)?;
         let centred = self.centred_means(&functionals.columns).into_iter().zip(&functionals.constants);

@@ -18,14 +18,16 @@ impl ChainedOutcome {
     ) -> Result<(Vec<f64>, Matrix)> {
         let (q, points) = (functionals.constants.len(), functionals.columns.rows());
         // One additional functional, the constant.
-        let mut prior_scale = Matrix::zeros(q + 1, q + 1);
-        (0..q).for_each(|i| prior_scale.row_mut(i)[..q].copy_from_slice(functionals.prior_scale.row(i)));
+        let mut prior_covariance = Matrix::zeros(q + 1, q + 1);
+        (0..q).for_each(|i| {
+            prior_covariance.row_mut(i)[..q].copy_from_slice(functionals.prior_covariance.row(i))
+        });
         let extended = Functionals {
             columns: Matrix::side_by_side(
                 points,
                 [&functionals.columns, &Matrix::zeros(points, 1)].into_iter(),
             ),
-            prior_scale,
+            prior_covariance,
             constants: [vec![0.0; q], vec![1.0]].concat(),
         };
         let drawn = match self {
@@ -101,11 +103,11 @@ impl StudyLink {
         let columns = Matrix::side_by_side(m, [&outcome_functionals.columns, &points_gram].into_iter());
         let sum_covariances = Matrix::side_by_side(
             q,
-            [&outcome_functionals.prior_scale, &outcome_functionals.columns.transpose()].into_iter(),
+            [&outcome_functionals.prior_covariance, &outcome_functionals.columns.transpose()].into_iter(),
         );
         let prior = [sum_covariances.data(), columns.data()].concat();
-        let prior_scale = Matrix::from_row_major(q + m, q + m, prior);
-        let functionals = Functionals { columns, prior_scale, constants: vec![0.0; q + m] };
+        let prior_covariance = Matrix::from_row_major(q + m, q + m, prior);
+        let functionals = Functionals { columns, prior_covariance, constants: vec![0.0; q + m] };
         let (constants, centred) = self.outcome.sample(&functionals, draws, random)?;
         let (square_form, mean_residual_variance) = mean_square_form((points, kernel), &self.measure)?;
         let at_points = centred.block(q..q + m, 0..draws);

@@ -159,7 +159,7 @@ impl ChainedOutcome {
     fn prior_variances(&self, functionals: &Functionals) -> Vec<f64> {
         let intercept_variance = self.process().parameters.intercept_variance;
         let variance_of = |q: usize| {
-            let prior = functionals.prior_scale[(q, q)];
+            let prior = functionals.prior_covariance[(q, q)];
             let centred_variance = match self {
                 Self::Process(_) => prior,
                 Self::Link(link) => {
@@ -201,7 +201,7 @@ impl ChainedOutcome {
     /// Returns the functionals that evaluate f₀ at rows.
     pub fn values_at(&self, rows: &Table) -> Functionals {
         let columns = self.kernel().cross_gram(self.points(), rows);
-        Functionals { columns, prior_scale: self.kernel().gram(rows), constants: vec![0.0; rows.rows()] }
+        Functionals { columns, prior_covariance: self.kernel().gram(rows), constants: vec![0.0; rows.rows()] }
     }
 
     /// Returns the variances of f₀ at rows.
@@ -322,7 +322,7 @@ impl StudyLink {
         let (n, model) = (self.points.rows(), self.mean()?);
         let identity = Functionals {
             columns: Matrix::identity(n),
-            prior_scale: Matrix::zeros(n, n),
+            prior_covariance: Matrix::zeros(n, n),
             constants: vec![0.0; n],
         };
         let mut covariance_reduction = Matrix::zeros(n, n);
@@ -341,7 +341,8 @@ impl StudyLink {
         let (weights, explained) = self
             .solver
             .weights_and_explained(self.query_embedding.row_cross_covariance(&functionals.columns));
-        let prior = self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
+        let prior =
+            self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_covariance);
         let mut residual = prior.clone();
         residual.add_times(-1.0, &explained);
         (weights, residual, prior)
@@ -353,7 +354,7 @@ impl StudyLink {
             None => self.at_mediators.weighted(weights, &functionals.constants),
             Some(SharedCovariateTerms { column_map, prior, .. }) => Functionals {
                 columns: column_map.matmul(&functionals.columns),
-                prior_scale: prior.quadratic_form(&functionals.columns),
+                prior_covariance: prior.quadratic_form(&functionals.columns),
                 constants: functionals.constants.clone(),
             },
         }
@@ -496,7 +497,7 @@ impl StudyLink {
 /// Returns `a F - CᵀGC` for the terms a and G, where F is the prior covariance of functionals and C are their
 /// columns.
 fn residual_covariance(functionals: &Functionals, (factor, explained_form): &(f64, Matrix)) -> Matrix {
-    let mut residual = functionals.prior_scale.clone();
+    let mut residual = functionals.prior_covariance.clone();
     residual.scale(*factor);
     residual.add_times(-1.0, &explained_form.quadratic_form(&functionals.columns));
     residual

@@ -278,8 +278,8 @@ impl PreferenceProcess {
         let reduction = vec![VarianceReduction::CholeskyInverse { operator, factor: mode.factor }];
         let width = 2 * data.items.width();
         let swapped_column = |j: usize| if j < width { (j + width / 2) % width } else { j };
-        let skew_swap = Some((0..model.support_points.width()).map(swapped_column).collect());
-        let covariance = PosteriorCovariance { skew_swap, ..PosteriorCovariance::new(reduction, vec![1.0]) };
+        let mirror = Some((0..model.support_points.width()).map(swapped_column).collect());
+        let covariance = PosteriorCovariance { mirror, ..PosteriorCovariance::new(reduction, vec![1.0]) };
         let log_marginal_likelihood = mode.value;
         Ok(PreferenceFit {
             model,

@@ -14,7 +14,7 @@
 
 use super::pair_kernel::{ItemGrams, Pair, PairKernel, PairKernelGradient};
 use crate::error::Result;
-use crate::gp::laplace::{LaplaceMode, PriorCovariance};
+use crate::gp::laplace::{GaussianApproximation, PriorCovariance};
 use crate::gp::likelihood::Likelihood;
 use crate::linalg::{Cholesky, Matrix, add_multiple, dot, index_pairs, low_rank_factor};
 
@@ -78,10 +78,10 @@ impl<'a> PairFeatures<'a> {
     /// Returns the derivatives of the log marginal likelihood in all parts of the prior and in the margin of
     /// ties. They equal those of [`PairKernel::gradient`] with the matrix
     /// `M = ½ [αα' + u α' + α u' - W + H H']` (n × n), where α and u are the vectors of
-    /// [`LaplaceMode::gradient`], and `H = W Φ C⁻ᵀᐟ²` (n × p).
+    /// [`GaussianApproximation::gradient`], and `H = W Φ C⁻ᵀᐟ²` (n × p).
     pub fn gradient(
         &self,
-        mode: &LaplaceMode,
+        mode: &GaussianApproximation,
         likelihood: &impl Likelihood<Latent = f64>,
     ) -> (PairKernelGradient, f64) {
         let n = self.pairs.len();

@@ -87,7 +87,7 @@ impl<'m> PairwiseLogOdds<'m> {
         let other_items = Table::from_named_rows(requested.columns().to_vec(), &other_rows)?;
         let observations = match covariance.reduction.first() {
             Some(VarianceReduction::CholeskyInverse { operator: Some(operator), factor })
-                if covariance.skew_swap.is_some() =>
+                if covariance.mirror.is_some() =>
             {
                 Some((operator, factor))
             }

@@ -147,7 +147,11 @@ fn covariances_are_those_of_sums_over_coalitions() {
                     let truth = posterior
                         .weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse)
                         .unwrap();
-                    close(&functionals.prior_scale, &truth.prior_scale, &format!("{index} {}", game.name()));
+                    close(
+                        &functionals.prior_covariance,
+                        &truth.prior_covariance,
+                        &format!("{index} {}", game.name()),
+                    );
                     close(&functionals.columns, &truth.columns, &format!("{index} {}", game.name()));
                 }
                 let explainer = Explainer::new(&fit.model, question).unwrap();
@@ -157,7 +161,7 @@ fn covariances_are_those_of_sums_over_coalitions() {
                 let truth = posterior
                     .weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse)
                     .unwrap();
-                close(&functionals.prior_scale, &truth.prior_scale, game.name());
+                close(&functionals.prior_covariance, &truth.prior_covariance, game.name());
                 close(&functionals.columns, &truth.columns, game.name());
                 for (a, b) in posterior.covariance(&functionals).iter().zip(posterior.covariance(&truth)) {
                     close(a, &b, game.name());

@@ -13,7 +13,7 @@ use riesz::aggregate::{
     TargetUnit,
 };
 use riesz::fit::{
-    GaussianProcess, GaussianProcessClassifier, Landmarks, PosteriorMixture, SparseGaussianProcess,
+    GaussianProcess, GaussianProcessClassifier, InducingPoints, PosteriorMixture, SparseGaussianProcess,
     TunedParameters, WithPosterior,
 };
 use riesz::kernel::Parameter;
@@ -249,7 +249,7 @@ fn normal_targets_are_exact_for_every_operator_and_inference() {
     }
     .check();
     let process = SparseGaussianProcess {
-        landmarks: Landmarks::Points(x.clone()),
+        inducing: InducingPoints::Points(x.clone()),
         normalize_y: false,
         tune: TunedParameters::Nothing,
         ..SparseGaussianProcess::new(kernel(), noise, 4)
@@ -515,7 +515,7 @@ fn averages_over_hyperparameters_equal_sums_over_a_grid() {
     assert!(error.contains("at least one hyper-parameter that is not fixed"), "{error}");
 
     let sparse = SparseGaussianProcess {
-        landmarks: Landmarks::Points(x.select_rows(&[0, 2, 5])),
+        inducing: InducingPoints::Points(x.select_rows(&[0, 2, 5])),
         tune: TunedParameters::Kernel,
         ..SparseGaussianProcess::new(kernel(), 0.2, 3)
     };

@@ -256,7 +256,7 @@ fn covariances_are_those_of_all_combinations_of_rows() {
                 let truth = Truth { parts, players: &players, conditional: conditional.as_ref(), index };
                 let truth = truth.functionals(&posterior, &rows);
                 let label = format!("{name} {case} {index} {}", conditional.is_some());
-                close(functionals.prior_scale.data(), truth.prior_scale.data(), &label);
+                close(functionals.prior_covariance.data(), truth.prior_covariance.data(), &label);
                 close(functionals.columns.data(), truth.columns.data(), &label);
                 assert!(functionals.constants.iter().all(|c| *c == 0.0));
                 let explained = explainer.explain(&rows).unwrap();
@@ -378,7 +378,7 @@ fn uncentred_weights_count_only_in_parts_that_are_read() {
     let (posterior, rows) = (problem.fit.posterior(), problem.rows.select_rows(&[0, 1, 2]));
     let truth = truth(&parts, &players, Some(&conditional));
     let mut expected = truth.functionals(&posterior, &rows);
-    (expected.prior_scale, expected.columns) =
+    (expected.prior_covariance, expected.columns) =
         (Matrix::zeros(9, 9), Matrix::zeros(expected.columns.rows(), 9));
     let columns = problem.fit.model.columns();
     for term in &problem.fit.model.kernel.terms {
@@ -402,8 +402,8 @@ fn uncentred_weights_count_only_in_parts_that_are_read() {
         let add = |total: &mut Matrix, sums: &Matrix, sign: f64| {
             total.data_mut().iter_mut().zip(sums.data()).for_each(|(entry, value)| *entry += sign * value);
         };
-        add(&mut expected.prior_scale, &prior(&mixed, &weights), 1.0);
-        add(&mut expected.prior_scale, &prior(&other, &other_weights), -1.0);
+        add(&mut expected.prior_covariance, &prior(&mixed, &weights), 1.0);
+        add(&mut expected.prior_covariance, &prior(&other, &other_weights), -1.0);
         add(&mut expected.columns, &points, 1.0);
     }
     check_covariances(&explanation.select_rows(&[0, 1, 2]), &expected, &posterior, "uncentred");
@@ -578,7 +578,7 @@ fn refit_covariances_are_those_of_their_values() {
         method: Refitted::Drawn { seed: 1 },
     }];
     let covariance =
-        PosteriorCovariance { prior_scale: 0.0, skew_swap: None, reduction: known, scale: vec![1.0] };
+        PosteriorCovariance { prior_scale: 0.0, mirror: None, reduction: known, scale: vec![1.0] };
     let (low, high): (Vec<usize>, Vec<usize>) = ((0..6).collect(), (6..d).collect());
     let parts = [(low, s.normals(3, 6)), (high, s.normals(2, 7))];
     let parts = parts.map(|(columns, rows)| Part::new(&columns, &rows, None).background(&model)).to_vec();

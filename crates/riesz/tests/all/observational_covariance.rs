@@ -182,7 +182,7 @@ fn covariances_are_those_of_sums_over_coalitions() {
                 };
                 let truth = truth.functionals(&posterior, &rows);
                 let label = format!("{name} {p} {centred}");
-                close(&functionals.prior_scale, &truth.prior_scale, &label);
+                close(&functionals.prior_covariance, &truth.prior_covariance, &label);
                 close(&functionals.columns, &truth.columns, &label);
                 assert!(functionals.constants.iter().all(|c| *c == 0.0));
                 let explained = explainer.explain(&rows).unwrap();

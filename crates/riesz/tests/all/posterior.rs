@@ -290,7 +290,7 @@ fn forms_of_variance_reduction_agree() {
     factor.solve_upper_in_place(&mut f);
     let with_reduction = |prior: f64, known: VarianceReduction| PosteriorCovariance {
         prior_scale: prior,
-        skew_swap: None,
+        mirror: None,
         reduction: vec![known],
         scale: vec![2.0],
     };
@@ -431,7 +431,7 @@ fn classes_are_averaged_over_the_posterior() {
     let known = |known: f64| VarianceReduction::Dense(Matrix::from_row_major(1, 1, vec![known]));
     let covariance = PosteriorCovariance {
         prior_scale: 1.0,
-        skew_swap: None,
+        mirror: None,
         reduction: vec![known(0.0), known(1.0 / 9.0), known(0.0)],
         scale: vec![1.0; 3],
     };
@@ -463,12 +463,8 @@ fn classes_are_averaged_over_the_posterior() {
     (two.link, two.classes) = (Link::LatentLogistic, ["a", "b"].map(String::from).to_vec());
     let mean_only = Prediction::new(&two, None, &points).unwrap();
     assert_eq!((mean_only.classes, mean_only.probabilities), (Some(vec![1]), None));
-    let binary_covariance = PosteriorCovariance {
-        prior_scale: 1.0,
-        skew_swap: None,
-        reduction: vec![known(0.0)],
-        scale: vec![1.0],
-    };
+    let binary_covariance =
+        PosteriorCovariance { prior_scale: 1.0, mirror: None, reduction: vec![known(0.0)], scale: vec![1.0] };
     let prediction = Prediction::new(&two, Some(&binary_covariance), &points).unwrap();
     assert!((prediction.probabilities.unwrap()[(0, 1)] - average(0.9, 3.0)).abs() < 1e-9);
     assert_eq!(prediction.classes, Some(vec![1]));

@@ -2,7 +2,7 @@
 //! definition in dense algebra, and against properties that hold for any data.
 
 use riesz::fit::{
-    FitTask, GaussianProcess, KernelSums, Landmarks, ModelKind, SparseGaussianProcess, Target,
+    FitTask, GaussianProcess, InducingPoints, KernelSums, ModelKind, SparseGaussianProcess, Target,
     TunedParameters, inducing_points,
 };
 use riesz::kernel::{Categorical, Linear, Periodic, Profile, Stationary};
@@ -57,7 +57,7 @@ fn problem(n: usize, seed: u64) -> (Table, Matrix, Vec<f64>) {
 
 fn process(kernel: &Kernel, points: &Table) -> SparseGaussianProcess {
     SparseGaussianProcess {
-        landmarks: Landmarks::Points(points.clone()),
+        inducing: InducingPoints::Points(points.clone()),
         normalize_y: false,
         tune: TunedParameters::Nothing,
         ..SparseGaussianProcess::new(kernel.clone(), 0.15, 1)
@@ -445,23 +445,29 @@ fn it_is_a_setting_of_the_gaussian_process() {
 fn invalid_settings_are_refused() {
     let (x, y, _) = problem(30, 1);
     let kernel = Kernel::gaussian(&[1.0, 1.0]);
-    let new = |landmarks: Landmarks| SparseGaussianProcess {
-        landmarks,
+    let new = |inducing: InducingPoints| SparseGaussianProcess {
+        inducing,
         ..SparseGaussianProcess::new(kernel.clone(), 0.1, 5)
     };
     let refusal = |process: &SparseGaussianProcess| process.fit(&x, &y).unwrap_err().to_string();
-    assert!(refusal(&new(Landmarks::Count(0))).contains("inducing points"));
-    assert!(refusal(&new(Landmarks::Points(x.select_rows(&[])))).contains("landmarks"));
-    assert!(refusal(&new(Landmarks::Points(Stream(1).normals(4, 2)))).contains("column"));
-    assert!(refusal(&SparseGaussianProcess { noise: 0.0, ..new(Landmarks::Count(5)) }).contains("noise"));
+    assert!(refusal(&new(InducingPoints::Count(0))).contains("inducing points"));
+    assert!(refusal(&new(InducingPoints::Points(x.select_rows(&[])))).contains("landmarks"));
+    assert!(refusal(&new(InducingPoints::Points(Stream(1).normals(4, 2)))).contains("column"));
     assert!(
-        refusal(&SparseGaussianProcess { tuning_rows: Some(1), ..new(Landmarks::Count(5)) })
+        refusal(&SparseGaussianProcess { noise: 0.0, ..new(InducingPoints::Count(5)) }).contains("noise")
+    );
+    assert!(
+        refusal(&SparseGaussianProcess { tuning_rows: Some(1), ..new(InducingPoints::Count(5)) })
             .contains("tuning_rows")
     );
     let row_noise = Some(vec![0.1; 30]);
-    assert!(refusal(&SparseGaussianProcess { row_noise, ..new(Landmarks::Count(5)) }).contains("one by one"));
+    assert!(
+        refusal(&SparseGaussianProcess { row_noise, ..new(InducingPoints::Count(5)) }).contains("one by one")
+    );
     let row_noise = Some(vec![0.1; 29]);
-    assert!(refusal(&SparseGaussianProcess { row_noise, ..new(Landmarks::Count(5)) }).contains("row_noise"));
+    assert!(
+        refusal(&SparseGaussianProcess { row_noise, ..new(InducingPoints::Count(5)) }).contains("row_noise")
+    );
     let sums = KernelSums::zeros(4, 1);
     assert!(matches!(sums.posterior(&kernel, &x, 0.1), Err(Error::Shape { .. })));
     assert!(matches!(

@@ -81,7 +81,7 @@ impl ObservationalGame<'_> {
                 let pairs = prior.row_pairs(n);
                 let blocks = self.prior_covariance(products, &data, &weight_table, &pairs)?;
                 let prior = player_covariance(n, p, pairs.into_iter().zip(blocks));
-                Ok(Functionals { columns, prior_scale: prior, constants: vec![0.0; n * p] })
+                Ok(Functionals { columns, prior_covariance: prior, constants: vec![0.0; n * p] })
             }
         }
     }
@@ -223,6 +223,6 @@ impl ObservationalGame<'_> {
         };
         let columns = cross_covariance_of_sums(kernel, &self.model.support_points, &stacked_rows, &weights);
         // An intercept cancels, since it is part of the values of both the grand and the empty coalition.
-        Ok(Functionals { columns, prior_scale: joint, constants: vec![0.0; n * p] })
+        Ok(Functionals { columns, prior_covariance: joint, constants: vec![0.0; n * p] })
     }
 }

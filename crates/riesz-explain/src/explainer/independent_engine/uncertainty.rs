@@ -55,9 +55,9 @@ impl IndependentPartsEngine<'_> {
     /// players.
     pub(super) fn row_covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
         let players = self.groups.players().len();
-        let batch_size = self.rows_with_covariances(posterior.skew_swap());
+        let batch_size = self.rows_with_covariances(posterior.mirror());
         by_coalitions(rows, (players, batch_size), posterior, self.control(), |rows, pairs| {
-            self.value_functionals(rows, posterior.skew_swap(), pairs)
+            self.value_functionals(rows, posterior.mirror(), pairs)
         })
     }
 
@@ -96,7 +96,11 @@ impl IndependentPartsEngine<'_> {
         let prior =
             player_covariance(n, count, pairs.into_iter().zip(blocks.into_iter().map(with_all_players)));
         // The intercept is part of every coalition's value.
-        Ok(Functionals { columns: self.columns(&data)?, prior_scale: prior, constants: vec![0.0; n * count] })
+        Ok(Functionals {
+            columns: self.columns(&data)?,
+            prior_covariance: prior,
+            constants: vec![0.0; n * count],
+        })
     }
 
     /// Returns the functionals at support points, points × (rows × players).

@@ -40,7 +40,7 @@ impl ProductEngine<'_> {
         posterior: &Posterior<'a>,
     ) -> Result<Option<ValueCovariance<'a>>> {
         self.measure()?;
-        (posterior.prior_scale() > 0.0).then(|| self.prior(posterior.skew_swap())).transpose()
+        (posterior.prior_scale() > 0.0).then(|| self.prior(posterior.mirror())).transpose()
     }
 
     /// Returns the measure over which values of single players are averaged.
@@ -102,5 +102,5 @@ fn functionals(by_player: &[Matrix], rows: std::ops::Range<usize>, prior: Matrix
                 .for_each(|(r, row)| columns[(i, r * p + j)] = player_functionals[(i, row)]);
         }
     }
-    check_finite(Functionals { columns, prior_scale: prior, constants: vec![0.0; n * p] })
+    check_finite(Functionals { columns, prior_covariance: prior, constants: vec![0.0; n * p] })
 }

@@ -89,10 +89,10 @@ impl ProductEngine<'_> {
             ));
         }
         let data = rows.align_to(self.model.columns())?;
-        let (mirror, precisions) = (posterior.skew_swap(), posterior.reduction_matrices()?);
+        let (mirror, precisions) = (posterior.mirror(), posterior.reduction_matrices()?);
         check_mirror(&self.groups, mirror)?;
         let (n, p) = (data.rows(), self.groups.players().len());
-        let nodes = InclusionMeasure::Lebesgue.rule(p.div_ceil(2).max(1));
+        let nodes = InclusionMeasure::Uniform.rule(p.div_ceil(2).max(1));
         let absent = self.absent_products()?;
         self.progress.start(n * precisions.len());
         let mut out = vec![Matrix::zeros(n, p + 1); self.model.outputs()];

@@ -30,7 +30,7 @@ const TUNING_ROWS: usize = 20_000;
 
 /// The inducing points, which are not tuned.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Landmarks {
+pub enum InducingPoints {
     /// This number of points, or the number of distinct rows if that is smaller, chosen by
     /// [`inducing_points`](super::inducing_points) with the seed.
     Count(usize),
@@ -71,7 +71,7 @@ pub struct SparseGaussianProcess {
     /// original target. `None` for none.
     pub row_noise: Option<Vec<f64>>,
     /// The inducing points.
-    pub landmarks: Landmarks,
+    pub inducing: InducingPoints,
     /// Whether targets are scaled, as in
     /// [`GaussianProcess::normalize_y`](super::GaussianProcess::normalize_y).
     pub normalize_y: bool,
@@ -126,7 +126,7 @@ impl SparseGaussianProcess {
             kernel,
             noise,
             row_noise: None,
-            landmarks: Landmarks::Count(landmarks),
+            inducing: InducingPoints::Count(landmarks),
             normalize_y: true,
             tune: TunedParameters::KernelAndNoise,
             tuning_rows: None,
@@ -230,7 +230,7 @@ impl SparseGaussianProcess {
     /// # Errors
     /// As [`fit`](Self::fit); [`Error::TooFew`] without draws; [`Error::Parameter`] if nothing is tuned.
     pub fn average(&self, x: &Table, y: &Matrix, draws: usize) -> Result<PosteriorMixture<SparseGpFit>> {
-        let process = Self { landmarks: Landmarks::Points(self.points(x)?), ..self.clone() };
+        let process = Self { inducing: InducingPoints::Points(self.points(x)?), ..self.clone() };
         let (start, parameters) = (process.fit(x, y)?.theta, self.parameters());
         let free = self.tune.free(parameters.len() - 1, parameters.len());
         let fit = |theta: &[f64]| {
@@ -289,12 +289,12 @@ impl SparseGaussianProcess {
     }
 
     fn points(&self, x: &Table) -> Result<Table> {
-        match &self.landmarks {
-            Landmarks::Count(count) => inducing_points(x, *count, self.seed),
-            Landmarks::Points(points) if points.rows() == 0 => {
+        match &self.inducing {
+            InducingPoints::Count(count) => inducing_points(x, *count, self.seed),
+            InducingPoints::Points(points) if points.rows() == 0 => {
                 Err(Error::too_few("the table of landmarks", 1, "row is"))
             }
-            Landmarks::Points(points) => points.align_to(x.columns()),
+            InducingPoints::Points(points) => points.align_to(x.columns()),
         }
     }
 

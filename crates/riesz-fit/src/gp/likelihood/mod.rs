@@ -27,7 +27,7 @@ pub trait Likelihood: Sync {
         latent.iter().enumerate().map(|(i, latent)| self.terms(i, *latent).value).sum()
     }
 
-    /// Returns the weight of observation i, which bounds its first derivative.
+    /// Returns the weight of observation i; the first derivative of its term is at most this weight.
     fn weight(&self, _i: usize) -> f64 {
         1.0
     }
@@ -53,7 +53,7 @@ pub struct LikelihoodTerms {
     pub first_derivative: f64,
     /// Second derivative of the log likelihood in g.
     pub second_derivative: f64,
-    /// The Fisher information about g.
+    /// The Fisher information about g, or a positive approximation of it.
     pub information: f64,
     /// Derivative of the Fisher information in g.
     pub d_information: f64,
