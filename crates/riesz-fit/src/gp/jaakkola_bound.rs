@@ -20,8 +20,8 @@ const MAX_STEPS: usize = 1000;
 const TOLERANCE: f64 = 1e-9;
 
 /// Maximises the bound over the variational parameters c (n), and returns it as a
-/// [`GaussianApproximation`]. `K` (n × n) is the prior covariance, `w_i` the weight of observation i, `λ_i = w_i tanh(c_i / 2) / 4c_i`,
-/// `κ = (up - down) / 2`, `Λ = diag(λ)` and `V = (K⁻¹ + 2Λ)⁻¹`:
+/// [`GaussianApproximation`]. `K` (n × n) is the prior covariance, `w_i` the weight of observation i,
+/// `λ_i = w_i tanh(c_i / 2) / 4c_i`, `κ = (up - down) / 2`, `Λ = diag(λ)` and `V = (K⁻¹ + 2Λ)⁻¹`:
 ///
 /// ```text
 /// bound = Σ [w (log σ(c) - c/2) + λ c²] + ½ κᵀVκ - ½ log|I + 2 Λ^½ K Λ^½|,

@@ -60,7 +60,7 @@ pub struct ObservationOperator {
 
 impl ObservationOperator {
     /// The operator for targets with the given bags (`None` for mediated targets). If the mediation regresses
-    /// targets, each bag is tied to the regression by one more observation ([`MediatorGp`]); these ties come
+    /// targets, each bag is tied to the regression by one more observation (`MediatorGp`); these ties come
     /// before the targets. Cost J³ and J²M.
     ///
     /// # Errors
