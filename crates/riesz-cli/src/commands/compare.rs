@@ -24,7 +24,7 @@ const WITNESSES: usize = 4;
 Examples:
   riesz compare last_year.csv this_year.csv
   riesz compare patients.csv --by sex -o differ.html
-  riesz compare a.parquet b.parquet --lengthscales 0.25,0.5,1,2,4 -o differ.csv
+  riesz compare a.parquet b.parquet --length-scale-multiples 0.25,0.5,1,2,4 -o differ.csv
   riesz compare a.csv b.csv --estimator linear          millions of rows
 
 MMD² (maximum mean discrepancy) is 0 if both samples have the same distribution, and with the default

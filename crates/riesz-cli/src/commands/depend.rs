@@ -44,9 +44,9 @@ pub struct Args {
     /// Estimator of HSIC
     #[arg(long, value_name = "WAY", value_parser = ["biased", "unbiased"], default_value = "biased")]
     pub estimator: String,
-    /// Attribute the statistic to the targets instead of the features
-    #[arg(long)]
-    pub by_target: bool,
+    /// The columns to which the statistic is attributed
+    #[arg(long, value_name = "SIDE", value_enum, default_value_t)]
+    pub attribute_to: Attributed,
     /// Treat rows as a stationary time series whose autocorrelation decays over ROWS rows: use a wild
     /// bootstrap instead of permutations
     #[arg(long, value_name = "ROWS")]
@@ -57,6 +57,16 @@ pub struct Args {
     /// The test.
     #[command(flatten)]
     pub test: TestArgs,
+}
+
+/// The columns to which the statistic is attributed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Attributed {
+    /// The features.
+    #[default]
+    Features,
+    /// The targets.
+    Targets,
 }
 
 /// Reads the table, tests whether the targets depend on the features, and writes the result.
@@ -101,11 +111,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     // `--kernel` is for features and `--target-kernel` for targets, whichever of them get the attributions.
     let target_kernel = args.target_kernel.as_deref().map(|text| expression(text, &y, args)).transpose()?;
-    let (attributed, other) = if args.by_target { (&y, &x) } else { (&x, &y) };
-    let (feature_kernels, other_kernel) = if args.by_target {
+    let (attributed, other) = if args.attribute_to == Attributed::Targets { (&y, &x) } else { (&x, &y) };
+    let (feature_kernels, other_kernel) = if args.attribute_to == Attributed::Targets {
         let kernels_of_features = kernels(test, &x)?;
         if kernels_of_features.len() > 1 {
-            return Err(Failure::input("--by-target takes one kernel of the features: give one --kernel"));
+            return Err(Failure::input(
+                "--attribute-to targets takes one kernel of the features: give one --kernel",
+            ));
         }
         (target_kernel.into_iter().collect(), kernels_of_features.into_iter().next())
     } else {

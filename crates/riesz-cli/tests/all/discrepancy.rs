@@ -7,7 +7,8 @@ use crate::common::{Place, cells, number, texts};
 #[test]
 fn diabetes_by_sex_is_as_published() {
     let place = Place::new();
-    let (out, err) = place.good("compare DIABETES --by sex --ignore target --factors product --format csv");
+    let (out, err) =
+        place.good("compare DIABETES --by sex --ignore target --attribution product --format csv");
     let table = cells(&out);
     assert_eq!(table[0], ["feature", "value", "null_low", "null_high", "pvalue", "adjusted_pvalue"]);
     let names: Vec<&str> = table[1..].iter().map(|row| row[0].as_str()).collect();
@@ -59,9 +60,10 @@ fn every_form_of_a_finding() {
     assert!((sum - record["statistic"].as_f64().unwrap()).abs() < 1e-12);
     let (out, _) = place.good(&format!("{base} --interactions --max-display 3"));
     assert!(out.contains("Shapley interaction index") && out.contains("and 6 more"), "{out}");
-    let (out, _) = place.good(&format!("{base} --statistic-only --kernel matern32(isotropic)"));
+    let (out, _) = place.good(&format!("{base} --no-attribution --kernel matern32(isotropic)"));
     assert!(!out.contains("feature"), "{out}");
-    let (out, _) = place.good(&format!("{base} --lengthscales 0.5,1,2 --groups blood=s1,s2,s3,s4,s5,s6"));
+    let (out, _) =
+        place.good(&format!("{base} --length-scale-multiples 0.5,1,2 --groups blood=s1,s2,s3,s4,s5,s6"));
     assert!(out.contains("* rbf") && out.contains("blood"), "{out}");
     let (out, _) = place.good("compare DIABETES --by sex --permutations 0 --estimator biased");
     assert!(out.contains("no test was requested") && !out.contains("p ="), "{out}");
@@ -102,7 +104,7 @@ fn dependence_is_detected_and_attributed() {
     let table = cells(&out);
     assert_eq!([&table[1][0], &table[2][0]], ["s5", "bmi"]);
     assert_eq!(number(&table[1][4]), 1.0 / 200.0);
-    let (out, _) = place.good("depend DIABETES --target target,bp --by-target --permutations 99");
+    let (out, _) = place.good("depend DIABETES --target target,bp --attribute-to targets --permutations 99");
     assert!(out.contains("\ntarget") && out.contains("\nbp") && !out.contains("\ns1"), "{out}");
     for options in [
         "--given bmi,bp",
@@ -122,7 +124,8 @@ fn dependence_is_detected_and_attributed() {
 fn features_are_selected() {
     let place = Place::new();
     for method in ["shapley", "backward", "lasso"] {
-        let (out, _) = place.good(&format!("select DIABETES --target target --features 3 --method {method}"));
+        let (out, _) =
+            place.good(&format!("select DIABETES --target target --features-to-select 3 --method {method}"));
         let table = cells(&out);
         assert_eq!(table[0], ["rank", "feature", "score"]);
         assert_eq!(table.len(), 4);
@@ -153,10 +156,10 @@ fn bad_questions_are_named() {
         ("compare DIABETES --by sex --ignore colour", "there is no column 'colour'"),
         ("compare DIABETES --by sex --kernel rbff", "kernel"),
         ("compare DIABETES --by sex --kernel matern32(isotropic)", "ties the columns"),
-        ("compare DIABETES --by sex --lengthscales 0", "give positive multiples"),
+        ("compare DIABETES --by sex --length-scale-multiples 0", "give positive multiples"),
         ("compare DIABETES --by sex --block-size 3", "--block-size is an option of --estimator block"),
         ("compare DIABETES --by sex --estimator block --block-size 400", "at least 400 rows are needed"),
-        ("compare DIABETES --by sex --statistic-only -o out.html", "no values of features to show"),
+        ("compare DIABETES --by sex --no-attribution -o out.html", "no values of features to show"),
         ("compare DIABETES --by sex -o out.pdf", "not as .pdf"),
         ("compare DIABETES --by sex --groups blood=s1,s9", "s9"),
         ("depend same.csv --target y", "the target 'y' is the same in all rows"),
@@ -171,8 +174,8 @@ fn bad_questions_are_named() {
             "depend DIABETES --target bmi --given bp --categorical sex --permutations 9",
             "column = sex is not allowed: residuals exist for numeric columns only",
         ),
-        ("select DIABETES --target bmi --features 0", "give a number from 1 to 10"),
-        ("select DIABETES --target bmi --features 11", "give a number from 1 to 10"),
+        ("select DIABETES --target bmi --features-to-select 0", "give a number from 1 to 10"),
+        ("select DIABETES --target bmi --features-to-select 11", "give a number from 1 to 10"),
         ("select same.csv --target y", "the same in all rows"),
     ];
     for (words, expected) in cases {

@@ -219,7 +219,7 @@ fn options_agree_with_the_library() {
         (0..DISTRICTS).map(|b| format!("d{b:02},{:?},{:?}\n", world.rates[b], errors[b])).collect();
     place.write("bags.csv", format!("district,rate,error\n{lines}"));
     let noisy = Aggregates { target_noise: Some(errors.iter().map(|e| e * e).collect()), ..data.clone() };
-    check("--no-tuning --noise 0.2 --se error", &plain, &noisy);
+    check("--no-tuning --noise 0.2 --target-std error", &plain, &noisy);
     // Published conventions: no noise of rows, and no priors.
     let published = Tuning { conventions: Conventions::Published, ..Tuning::default() };
     let from = AggregateGaussianProcess { row_noise: 0.0, ..start(&data) };
@@ -457,7 +457,7 @@ fn tables_that_do_not_fit_are_refused() {
     refused(&rows, &bags, "--mediators month", "bags.csv: there is no column 'month'");
     refused(&rows, &bags, "--features east,snow", "rows.csv: there is no column 'snow'");
     refused(&rows, &bags, "--ignore east,north,rain", "no column is left as a feature");
-    refused(&rows, &bags, "--se level", "standard errors are not negative; give 0 for none");
+    refused(&rows, &bags, "--target-std level", "standard errors are not negative; give 0 for none");
     refused(&rows, &bags, "--noise 0", "--noise 0 is not a positive number");
     refused(&rows, &bags, "--noise NaN", "--noise NaN is not a positive number");
     refused(&rows, &bags, "--inducing 0", "number of inducing points");
@@ -549,7 +549,7 @@ fn targets_of_one_table_are_no_features() {
     for options in [
         "--weight people --family poisson --ignore trials,error",
         "--trials trials --family binomial --ignore people,error",
-        "--se error --ignore people,trials",
+        "--target-std error --ignore people,trials",
     ] {
         let args = format!("towns.csv towns.csv --bag town --target cases {options} --no-tuning");
         place.good(&format!("downscale fit {args} -o default.riesz"));
@@ -636,7 +636,7 @@ fn counts_agree_with_the_library() {
     bad("--family binomial", "needs --trials");
     bad("--family poisson --trials trials", "--trials is an option of --family binomial");
     bad("--family binomial --trials trials --sum", "are not sums over rows");
-    bad("--family poisson --se mass", "--se cannot be used with counts");
+    bad("--family poisson --target-std mass", "--target-std cannot be used with counts");
     bad("--family poisson --noise 0.1", "--noise cannot be used with counts");
     bad("--family poisson --mediators year --operator pseudo", "--operator");
     bad("--total mass", "--total is an option of sums");

@@ -146,7 +146,7 @@ fn exact_totals_are_met() {
     let bad = |options: &str, words: &str| {
         place.bad(&format!("downscale check {LEARN} --exact-totals {options}"), words);
     };
-    for other in ["--se mass", "--noise 0.1", "--inducing 5", "--published", "--mediators year"] {
+    for other in ["--target-std mass", "--noise 0.1", "--inducing 5", "--published", "--mediators year"] {
         bad(other, "cannot be used with");
     }
     bad("--family poisson", "--exact-totals cannot be used with counts");

@@ -30,7 +30,16 @@ const BACK_DOOR: &str = "Z -> X; Z -> Y; X -> Y";
 #[test]
 fn a_front_door_in_one_table_is_estimated() {
     let place = tables();
-    let ask = ["--graph", "X -> M -> Y; X <-> Y", "--treatment", "X", "--outcome", "Y", "--draws", "2"];
+    let ask = [
+        "--graph",
+        "X -> M -> Y; X <-> Y",
+        "--treatment",
+        "X",
+        "--outcome",
+        "Y",
+        "--hyperparameter-samples",
+        "2",
+    ];
     for command in ["effect", "fuse"] {
         let words = [&[command, "front-door.csv"], &ask[..], &["--slope", "X", "--format", "csv"]].concat();
         let estimates = columns(&run(&place, &words));
@@ -55,7 +64,7 @@ fn a_front_door_in_one_table_is_estimated() {
 fn another_population_has_another_effect() {
     let place = tables();
     let ask = ["effect", "back-door.csv", "--graph", BACK_DOOR, "--treatment", "X", "--outcome", "Y"];
-    let ask = [&ask[..], &["--draws", "2", "--slope", "X", "--format", "csv"]].concat();
+    let ask = [&ask[..], &["--hyperparameter-samples", "2", "--slope", "X", "--format", "csv"]].concat();
     for (options, truth) in [(vec![], 0.0), (vec!["--population", "population.csv"], 1.0)] {
         let estimates = columns(&run(&place, &[&ask[..], &options].concat()));
         let middle = estimates["mean"].len() / 2;
@@ -69,7 +78,7 @@ fn another_population_has_another_effect() {
 fn treatments_in_time_are_adjusted_for_one_after_the_other() {
     let place = tables();
     place.write("plans.csv", "A1,A0\n0,0\n1,0\n0,1\n1,1\n");
-    let ask = "effect sequential.csv --graph sequential.txt --outcome Y --draws 2";
+    let ask = "effect sequential.csv --graph sequential.txt --outcome Y --hyperparameter-samples 2";
     let joint = format!("{ask} --treatment A0,A1");
     let (text, _) = place.good(&format!("{joint} --at plans.csv --baseline A0=0,A1=0 --format csv"));
     estimates_lie_in_their_intervals(&text);
@@ -100,7 +109,8 @@ const STANDARDISED: f64 = 0.170_524_69;
 fn two_treatments_and_two_classes_have_an_average_effect() {
     let place = tables();
     let ask = ["effect", "two-classes.csv", "--graph", "g -> t; g -> y; t -> y", "--treatment", "t"];
-    let ask = [&ask[..], &["--outcome", "y", "--categorical", "t,g", "--draws", "4"]].concat();
+    let ask =
+        [&ask[..], &["--outcome", "y", "--categorical", "t,g", "--hyperparameter-samples", "4"]].concat();
     let text = run(&place, &ask);
     assert!(text.contains("average effect of t = 1 instead of t = 0: "), "{text}");
     let record: Value =

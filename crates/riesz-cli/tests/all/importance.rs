@@ -71,7 +71,7 @@ fn what_cannot_be_said_is_refused() {
     place.bad("importance m.riesz train.csv --target z", "'z'");
     place.bad("importance c.riesz train.csv --target c", "the model's classes are: no, yes");
     place.bad("importance m.riesz train.csv --target y,a", "one per output");
-    place.bad("importance m.riesz train.csv --target y --permutations 0", "permutations");
+    place.bad("importance m.riesz train.csv --target y --orders 0", "orders");
 }
 
 /// Pages and pictures name their contents, and a constant output has no shares rather than shares of 0.

@@ -211,11 +211,11 @@ fn questions_that_cannot_be_asked() {
         "--baseline train.csv",
         "--game functional",
         "--groups g=a",
-        "--ridge 1",
+        "--conditional-ridge 1",
         "--coalitions 9",
-        "--conjugate-gradients",
-        "--centred false",
-        "--draws 9",
+        "--cg-tol",
+        "--centered false",
+        "--conditional-samples 9",
     ] {
         let name = option.split_whitespace().next().unwrap();
         place.bad(

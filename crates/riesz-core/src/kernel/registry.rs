@@ -376,7 +376,7 @@ impl FactorSchema {
 pub fn help_text() -> String {
     let mut text = String::from(
         "Kernels are these factors, joined by + and *, with numbers as weights. r is the distance over the\n\
-         length scale, and u·v the inner product of centred and scaled columns:\n",
+         length scale, and u·v the inner product of centered and scaled columns:\n",
     );
     let constant = ("constant(value=1)".to_string(), "value", &["constant"][..]);
     let rows: Vec<_> =

@@ -135,10 +135,10 @@ impl TermAccumulator for InteractionBounds<'_> {
             nodes.squares(sums);
         }
         *summed += LANES;
-        for (&k, [square_sum, centred_sum]) in run.active.iter().zip(sums.iter()) {
+        for (&k, [square_sum, centered_sum]) in run.active.iter().zip(sums.iter()) {
             let player = terms.players[k as usize];
             interaction_sums[player] += square_sum.sum();
-            deviation[player] += centred_sum.sum();
+            deviation[player] += centered_sum.sum();
         }
     }
 }
@@ -175,9 +175,9 @@ impl NodeSums {
             let (relative_bound, mean) =
                 (Plain::mul(relative_error, *second), Plain::mul(Plain::mul(*first, *first), inverse));
             *interaction = Plain::add(*interaction, Plain::add(*second, relative_bound));
-            let centred = second.map2(mean, |second, mean| (second - mean).max(0.0));
+            let centered = second.map2(mean, |second, mean| (second - mean).max(0.0));
             // The margin covers the errors of both sums, and of the mean's part of an interaction.
-            *deviation = Plain::add(*deviation, Plain::fma(Lanes::splat(10.0), relative_bound, centred));
+            *deviation = Plain::add(*deviation, Plain::fma(Lanes::splat(10.0), relative_bound, centered));
         }
     }
 

@@ -156,9 +156,9 @@ pub struct Conditioning {
     pub kernel: ConditioningKernel,
     /// The approximation.
     pub approximation: Approximation,
-    /// Whether weights are centred, which shrinks predictions towards their mean over the reference rows
+    /// Whether weights are centered, which shrinks predictions towards their mean over the reference rows
     /// (default). A model's intercept then has no influence.
-    pub centred: bool,
+    pub centered: bool,
     /// Seed for landmarks, for features, and for the sample that chooses the ridge.
     pub seed: u64,
     /// Maximum memory in bytes; [`Error::Memory`] refuses larger embeddings before they start. `None`, the
@@ -170,7 +170,7 @@ pub struct Conditioning {
 impl Default for Conditioning {
     fn default() -> Self {
         let (ridge, kernel) = (Ridge::default(), ConditioningKernel::default());
-        Self { ridge, kernel, approximation: Approximation::default(), centred: true, seed: 0, memory: None }
+        Self { ridge, kernel, approximation: Approximation::default(), centered: true, seed: 0, memory: None }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
 
 pub(super) const BOOTSTRAP: Setting = Setting::new(
-    "bootstrap",
+    "n_bootstrap",
     "N",
     Range::Count(2),
     "Also fit N times to rows drawn with replacement from the table (for classifiers within classes), \
@@ -213,7 +213,7 @@ impl KernelRidge {
         let drawn_rows = positive_places(counts);
         let weights: Vec<f64> = drawn_rows.iter().map(|&i| counts[i] * self.weight(i)).collect();
         let estimator = Self { sample_weight: Some(weights), ..self.clone() };
-        let (targets, intercept) = estimator.centred(&y.select_rows(&drawn_rows));
+        let (targets, intercept) = estimator.centered(&y.select_rows(&drawn_rows));
         let mut part = gram.select(&drawn_rows, &drawn_rows);
         part.add_diagonal(|i| self.ridge / estimator.weight(i));
         let solution = Cholesky::new(part, "gram matrix plus ridge")?.solve(targets);

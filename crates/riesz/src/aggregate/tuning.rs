@@ -63,11 +63,11 @@ pub enum Conventions {
 
 impl Conventions {
     /// Returns the regression on mediators at which tuning starts, for standardised mediators. It is S-CMP,
-    /// centred with a ridge of 0.001; under the published conventions not centred, with a ridge of 0.01.
+    /// centered with a ridge of 0.001; under the published conventions not centered, with a ridge of 0.01.
     pub fn mediation(self, kernel: Kernel) -> Mediation {
         match self {
             Self::Regularised => Mediation::new(kernel, 1e-3),
-            Self::Published => Mediation { centred: false, ..Mediation::new(kernel, 0.01) },
+            Self::Published => Mediation { centered: false, ..Mediation::new(kernel, 0.01) },
         }
     }
 

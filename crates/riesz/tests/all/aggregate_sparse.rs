@@ -450,9 +450,9 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
     let bag_of_target = [None, Some(3), None, None, Some(0), None, None, None];
     let mut stream = Stream(9);
     let z: Vec<f64> = (0..8).map(|_| stream.normal()).collect();
-    for centred in [true, false] {
+    for centered in [true, false] {
         for (mean, mediation_noise) in [(None, 0.0), (Some(0.3), 0.0), (None, 0.4)] {
-            let mediation = Mediation { centred, ..Mediation::new(Kernel::gaussian(&[1.0; 2]), 0.02) };
+            let mediation = Mediation { centered, ..Mediation::new(Kernel::gaussian(&[1.0; 2]), 0.02) };
             let mediators = Mediators { bags: coarse(300, 9), targets: coarse(400, 8), totals: None };
             let known: Vec<f64> = (0..8).map(|t| 0.01 * t as f64).collect();
             let mediated = Aggregates {

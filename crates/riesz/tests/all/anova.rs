@@ -36,7 +36,7 @@ fn normal(steps: i32, far: f64) -> Vec<(f64, f64)> {
     (-steps..=steps).map(|i| (node(i), h * (-0.5 * node(i) * node(i)).exp() / TAU.sqrt())).collect()
 }
 
-/// A factor is 1 plus `variance` times the centred kernel `k(u, v) - E k(u, X) E k(v, X) / E k(X, X')`.
+/// A factor is 1 plus `variance` times the centered kernel `k(u, v) - E k(u, X) E k(v, X) / E k(X, X')`.
 #[test]
 fn factors_have_the_mean_1() {
     let nodes = normal(400, 9.0);
@@ -54,10 +54,10 @@ fn factors_have_the_mean_1() {
         for _ in 0..10 {
             let (u, v) = ([3.0 * s.normal()], [3.0 * s.normal()]);
             assert!((mean(&factor, &v) - 1.0).abs() < 1e-13 * (1.0 + variance), "{lengthscale} {v:?}");
-            let centred = plain.eval(&u, &v) - mean(&plain, &u) * mean(&plain, &v) / grand_mean;
+            let centered = plain.eval(&u, &v) - mean(&plain, &u) * mean(&plain, &v) / grand_mean;
             let actual = factor.eval(&u, &v);
             assert!(
-                (actual - (1.0 + variance * centred)).abs() < 1e-13 * (1.0 + variance),
+                (actual - (1.0 + variance * centered)).abs() < 1e-13 * (1.0 + variance),
                 "{lengthscale}: {actual}"
             );
         }

@@ -118,10 +118,10 @@ impl ReferenceModel {
             .collect();
         if is_last {
             let mean = self.outcome.iter().sum::<f64>() / n as f64;
-            let centred: Vec<f64> = self.outcome.iter().map(|y| y - mean).collect();
+            let centered: Vec<f64> = self.outcome.iter().map(|y| y - mean).collect();
             // The constant's prior mean is the mean outcome.
             return (
-                solved.iter().map(|solution| dot(solution, &centred) + constant * mean).collect(),
+                solved.iter().map(|solution| dot(solution, &centered) + constant * mean).collect(),
                 residual,
             );
         }

@@ -92,7 +92,7 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
     ] {
         let model = model(kernel, 290, d);
         for groups in [None, Some(Players::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
-            for (ridge, centred, tolerance, landmarks) in
+            for (ridge, centered, tolerance, landmarks) in
                 [(1e-3, true, 1e-6, 50), (1e-2, false, 1e-10, 0), (1e-2, true, 0.3, 5)]
             {
                 let setting = Setting {
@@ -100,7 +100,7 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
                     reference: Background { rows: reference.clone(), weights: weights.clone() },
                     conditioning: Conditioning {
                         kernel: condition.clone().into(),
-                        centred,
+                        centered,
                         ..Conditioning::with_ridge(ridge)
                     },
                     groups: groups.clone(),
@@ -131,11 +131,11 @@ fn functionals_and_samples_are_those_of_the_factorisation() {
     let d = 6;
     let model = model(Kernel::gaussian(&scales(d)), 150, d);
     let rows = table(400, 4, d);
-    for centred in [true, false] {
+    for centered in [true, false] {
         let setting = Setting {
             model: &model,
             reference: table(50, 140, d).into(),
-            conditioning: Conditioning { centred, ..Conditioning::with_ridge(1e-2) },
+            conditioning: Conditioning { centered, ..Conditioning::with_ridge(1e-2) },
             groups: None,
         };
         let budget = Budget { coalitions: 40, std_error: None, seed: 3 };

@@ -758,7 +758,7 @@ fn backward_elimination_follows_its_definition() {
 #[test]
 fn the_lasso_is_optimal() {
     let (x, y) = relevant(60, 5);
-    let centred = |table: &Table| -> Vec<f64> {
+    let centered = |table: &Table| -> Vec<f64> {
         let k = matrix(&rows(table), &|u, v| default_kernel(table).unwrap().eval(u, v));
         let n = k.len();
         let means: Vec<f64> = k.iter().map(|r| r.iter().sum::<f64>() / n as f64).collect();
@@ -771,8 +771,8 @@ fn the_lasso_is_optimal() {
         entries.iter().map(|v| v / length).collect()
     };
     let columns: Vec<Vec<f64>> =
-        x.columns().iter().map(|c| centred(&x.align_to(std::slice::from_ref(c)).unwrap())).collect();
-    let target = centred(&y);
+        x.columns().iter().map(|c| centered(&x.align_to(std::slice::from_ref(c)).unwrap())).collect();
+    let target = centered(&y);
     let ranking = rank(&x, &y, Method::Lasso, FactorKind::Orthogonal, None, None, 4).unwrap();
     let residual: Vec<f64> = (0..target.len())
         .map(|t| target[t] - columns.iter().zip(&ranking.scores).map(|(c, a)| a * c[t]).sum::<f64>())

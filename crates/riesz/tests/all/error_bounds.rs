@@ -310,7 +310,7 @@ fn observational_tails() {
         let ridge = 100.0;
         let point = Table::from_rows(&[b]).unwrap();
         let (mut conditioning, kernel) = (Conditioning::with_ridge(ridge), Kernel::gaussian(&[1.0, 1.0]));
-        conditioning.centred = false;
+        conditioning.centered = false;
         let game = Game::Observational { reference: point.into(), conditional: conditioning.into() };
         let explanation = explain(kernel, &[vec![0.0; 2]], &[1.0], &x, game).unwrap();
         let kernel_value = |v: f64| gaussian(0.0, v, 1.0);
@@ -454,7 +454,7 @@ fn factors_of_several_columns_that_cancel_in_a_test() {
             let inner = |a: usize, b: usize| (0..4).map(|j| rows[a][j] * rows[b][j]).sum::<i128>();
             let twice =
                 2 * (inner(0, 1) + inner(2, 3)) - (inner(0, 2) + inner(0, 3) + inner(1, 2) + inner(1, 3));
-            // Centred under the pooled sample, and scaled by the variance: (4 Σ |u|² - |Σ u|²) / 16.
+            // Centered under the pooled sample, and scaled by the variance: (4 Σ |u|² - |Σ u|²) / 16.
             let sums = [0, 1, 2, 3].map(|j| (0..4).map(|i| rows[i][j]).sum::<i128>());
             let variance =
                 4 * (0..4).map(|i| inner(i, i)).sum::<i128>() - sums.map(|v| v * v).iter().sum::<i128>();

@@ -422,7 +422,7 @@ fn it_is_a_setting_of_the_gaussian_process() {
     let gp = ModelKind::named("gp").unwrap();
     let mut task = FitTask::new(&x, Target::Numbers(y.clone()), Kernel::gaussian(&[1.0, 1.0]));
     task.settings =
-        gp.values([("landmarks".to_string(), 15.into()), ("noise".to_string(), 0.1.into())]).unwrap();
+        gp.values([("n_landmarks".to_string(), 15.into()), ("noise".to_string(), 0.1.into())]).unwrap();
     task.seed = 3;
     let fitted = gp.fit(&task).unwrap();
     assert_eq!(fitted.model.support_points, inducing_points(&x, 15, 3).unwrap());
@@ -437,7 +437,7 @@ fn it_is_a_setting_of_the_gaussian_process() {
     task.target = Target::Numbers(Matrix::column_vector(y.column(0)));
     task.row_noise = Some(noise_variances);
     assert!(gp.fit(&task).unwrap().model.model_card.iter().any(|fact| fact.name == "noise of single rows"));
-    let refused = ModelKind::named("svr").unwrap().values([("landmarks".to_string(), 15.into())]);
+    let refused = ModelKind::named("svr").unwrap().values([("n_landmarks".to_string(), 15.into())]);
     assert!(matches!(refused, Err(Error::Unused { .. })));
 }
 

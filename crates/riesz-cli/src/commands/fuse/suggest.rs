@@ -32,7 +32,7 @@ use crate::output_format::Form;
 #[command(before_help = "\
 Examples:
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --sd 0.5 --between statin=0..1
+  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --std 0.5 --between statin=0..1
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --maximize --count 3 -o next.csv
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --candidates doses.csv --cost euros
 
@@ -51,8 +51,8 @@ pub struct SuggestArgs {
     /// Standard deviation of these outcomes around the effect: a number, or a column of the table; 0 if they
     /// are exact
     /// [default: estimated, with four trials or more]
-    #[arg(long, value_name = "SD|COL", requires = "tried", value_parser = outcome_sd, allow_negative_numbers = true)]
-    pub sd: Option<OutcomeSd>,
+    #[arg(long, value_name = "STD|COL", requires = "tried", value_parser = outcome_sd, allow_negative_numbers = true)]
+    pub std: Option<OutcomeSd>,
     /// Number of treatments to suggest; each is chosen as if the earlier suggestions had their expected
     /// outcomes
     #[arg(long, value_name = "N", default_value = "1")]
@@ -187,7 +187,7 @@ fn facts(args: &SuggestArgs) -> Result<Vec<CardEntry>> {
             entries.push(CardEntry::new(name, described(file)?));
         }
     }
-    let sd = args.sd.as_ref().map(|given_sd| match given_sd {
+    let sd = args.std.as_ref().map(|given_sd| match given_sd {
         OutcomeSd::Same(sd) => sd.to_string(),
         OutcomeSd::Column(name) => name.clone(),
     });
@@ -209,7 +209,7 @@ fn earlier_trials(args: &SuggestArgs, read: &Read) -> Result<Trials> {
         return Ok(Trials { treatments, outcomes: vec![], noise: None });
     };
     let (table, units) = (&args.studies.table, &read.units);
-    let (treatments, outcomes, sds) = match &args.sd {
+    let (treatments, outcomes, sds) = match &args.std {
         Some(OutcomeSd::Column(name)) => {
             let (treatments, [outcomes, sds]) =
                 query_rows::rows_with(table, file, columns, [outcome, name], units)?;
@@ -225,7 +225,7 @@ fn earlier_trials(args: &SuggestArgs, read: &Read) -> Result<Trials> {
             (treatments, outcomes, None)
         }
     };
-    if let (Some(OutcomeSd::Column(name)), Some(sds)) = (&args.sd, &sds) {
+    if let (Some(OutcomeSd::Column(name)), Some(sds)) = (&args.std, &sds) {
         check_rows(sds, (file, name), |sd| sd >= 0.0, NO_SD)?;
     }
     let noise = sds.map(|deviations| deviations.iter().map(|sd| sd * sd).collect());

@@ -6,7 +6,7 @@
 //! `v(S) = Σ_b W_S(x)_b f(x_S, b_-S) + (1 - Σ_b W_S(x)_b) v(∅)`, `v(∅) = Σ_b w_b f(b)`,
 //!
 //! because the product of the kernel's factors of present and absent players is the kernel at the mixed row
-//! `(x_S, b_-S)`. The second term exists only if weights are centred. For a kernel without such factors, f is
+//! `(x_S, b_-S)`. The second term exists only if weights are centered. For a kernel without such factors, f is
 //! evaluated at the reference rows themselves. The weights depend on the reference alone, whichever kernel
 //! the embedding uses, so values are linear in f. Under a prior with covariance k, a sum of products,
 //!
@@ -102,7 +102,7 @@ impl ObservationalGame<'_> {
         let coefficients: Vec<Vec<f64>> = (0..=grand).map(player_coefficients).collect();
         let value_coefficients = (0..data.rows()).map(|r| {
             let mut value_coefficients = coefficients.clone();
-            for mask in (1..grand).filter(|_| self.centred) {
+            for mask in (1..grand).filter(|_| self.centered) {
                 let sum: f64 = weights[mask].row(r).iter().sum();
                 value_coefficients[0]
                     .iter_mut()
