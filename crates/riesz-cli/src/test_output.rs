@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use riesz::discrepancy::{
-    AttributionRequest, FactorKind, FeatureAttributions, TestResult, TestSettings, Witness, lengthscale_grid,
+    AttributionRequest, FactorKind, FeatureAttributions, TestResult, TestSettings, Witness, length_scale_grid,
 };
 use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
@@ -61,7 +61,7 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
         let groups = groups(args, sample)?;
         kernels.push(args.attribution.default_kernel(sample, groups.as_ref())?);
     }
-    Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, &args.length_scale_multiples)).collect())
+    Ok(kernels.iter().flat_map(|kernel| length_scale_grid(kernel, &args.length_scale_multiples)).collect())
 }
 
 fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Players>> {

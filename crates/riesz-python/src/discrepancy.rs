@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::discrepancy::feature_ranking::{Method, rank_until};
 use riesz::discrepancy::{
-    self, AttributionRequest, FactorKind, MmdEstimator, Null, TestSettings, lengthscale_grid, residuals,
+    self, AttributionRequest, FactorKind, MmdEstimator, Null, TestSettings, length_scale_grid, residuals,
 };
 use riesz::model_card::CardEntry;
 use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
@@ -62,7 +62,7 @@ fn kernels(
     if kernels.is_empty() {
         kernels.push(settings.factors.default_kernel(sample, settings.groups.as_ref())?);
     }
-    Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, multiples)).collect())
+    Ok(kernels.iter().flat_map(|kernel| length_scale_grid(kernel, multiples)).collect())
 }
 
 /// The exception for an error of a test, with the names of the Python arguments.

@@ -34,7 +34,7 @@ Examples:
 
 The table has the columns row (from 0), output, base_value, prediction and residual, and one column
 per player; estimated values also have columns std_error:PLAYER. With --covariance there are columns
-sd:PLAYER, the posterior standard deviation of a value (value ± 1.96 sd is a 95 % interval). CSV and
+std:PLAYER, the posterior standard deviation of a value (value ± 1.96 std is a 95 % interval). CSV and
 Parquet are streamed: memory does not grow with the number of rows. Exit code 1: a residual exceeds
 its proved bound.
 

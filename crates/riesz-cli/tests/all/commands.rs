@@ -540,7 +540,7 @@ fn the_demo_runs() {
 #[test]
 fn support_vector_machines_go_to_libsvm_and_back() {
     let place = Place::new();
-    let one_scale = "--kernel rbf(lengthscale=40) --no-standardise";
+    let one_scale = "--kernel rbf(length_scale=40) --no-standardise";
     place
         .good(&format!("fit DIABETES --target target --model svr --c 50 --epsilon 5 {one_scale} -o r.riesz"));
     place.good(&format!(

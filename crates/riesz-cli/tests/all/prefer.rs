@@ -78,7 +78,7 @@ fn duels_go_from_tables_to_pages() {
         let (_, err) = place
             .good(&format!("prefer explain m.riesz items.csv duels.csv --game {game} {flag} -o why.csv"));
         assert!(err.contains("18 duels explained; exact"), "{game}: {err}");
-        assert_eq!(place.read("why.csv").contains("sd:east"), game != "functional", "{game}");
+        assert_eq!(place.read("why.csv").contains("std:east"), game != "functional", "{game}");
     }
     let (_, err) =
         place.good("prefer explain m.riesz items.csv duels.csv --game paired --orders 40 -o why.csv");

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::kernel::{
-    Categorical, ColumnScaling, Kernel, Lengthscale, Profile, Stationary, Structure, Term, lengthscales,
+    Categorical, ColumnScaling, Kernel, LengthScale, Profile, Stationary, Structure, Term, length_scales,
 };
 use crate::table::{ColumnKind, Table};
 
@@ -137,7 +137,7 @@ pub(super) fn median_gaussian(rows: &Table) -> Result<Kernel> {
             ColumnKind::Numeric => Stationary {
                 profile: Profile::Gaussian,
                 columns: vec![j],
-                lengthscale: lengthscales(rows, &[j], &units, Lengthscale::MedianPerFeature)?,
+                length_scale: length_scales(rows, &[j], &units, LengthScale::MedianPerFeature)?,
                 ard: true,
                 isotropic: false,
             }

@@ -168,7 +168,7 @@ pub(super) fn hyperparameters(process: &AggregateGaussianProcess) -> (Vec<HyperP
 
 /// Returns all parameters of a regression on mediators with their priors.
 pub(super) fn mediation_priors(mediation: &Mediation) -> Vec<HyperParameter> {
-    let with_prior = |p: Parameter| match p.is_lengthscale() {
+    let with_prior = |p: Parameter| match p.is_length_scale() {
         true => HyperParameter::with_normal_prior(p, 0.8),
         false => HyperParameter::with_default_prior(p),
     };
@@ -203,7 +203,7 @@ impl Tuning {
                 warnings: vec![warning],
             });
         }
-        let smoother = start.kernel.with_lengthscales_times(3.0).unwrap_or_else(|| start.kernel.clone());
+        let smoother = start.kernel.with_length_scales_times(3.0).unwrap_or_else(|| start.kernel.clone());
         let mut noisier =
             AggregateGaussianProcess { kernel: smoother, noise: 10.0 * start.noise, ..start.clone() };
         if let Some(mediation) =

@@ -41,7 +41,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 pub use conditional::residuals;
-pub use kernels::{FactorKind, default_kernel, lengthscale_grid};
+pub use kernels::{FactorKind, default_kernel, length_scale_grid};
 pub use pair_sums::MmdEstimator;
 pub use witness::{Witness, witness};
 

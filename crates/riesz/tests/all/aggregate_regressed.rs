@@ -261,8 +261,8 @@ fn start(tied: bool, data: &Aggregates) -> AggregateGaussianProcess {
 fn weak(name: &str, mediators: bool, distance: f64) -> f64 {
     match name {
         "scale" => -0.5 * distance.powi(2),
-        _ if name.starts_with("lengthscale") && mediators => -0.5 * (distance / 0.8).powi(2),
-        _ if name.starts_with("lengthscale") => 1.0 - 0.5 * distance - (-0.5 * distance).exp(),
+        _ if name.starts_with("length_scale") && mediators => -0.5 * (distance / 0.8).powi(2),
+        _ if name.starts_with("length_scale") => 1.0 - 0.5 * distance - (-0.5 * distance).exp(),
         _ => -0.5 * (distance / 1.5).powi(2),
     }
 }

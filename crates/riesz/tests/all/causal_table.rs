@@ -172,9 +172,9 @@ fn comparison(stages: &[(&str, &str, &str)], treatments: &str) -> Comparison {
     };
     let stages: Vec<Stage> = stages.iter().map(stage).collect();
     let kernel = |t: usize, scale: f64| {
-        let lengthscales: Vec<f64> =
+        let length_scales: Vec<f64> =
             (0..stages[t].columns().len()).map(|j| 0.9 + 0.3 * j as f64 + 0.1 * t as f64).collect();
-        scale * Kernel::gaussian(&lengthscales)
+        scale * Kernel::gaussian(&length_scales)
     };
     let last_stage = stages.len() - 1;
     let parameters = StageParameters {

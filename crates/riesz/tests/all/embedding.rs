@@ -66,8 +66,8 @@ fn own_scales(d: usize) -> Vec<f64> {
 }
 
 fn isotropic(d: usize) -> Kernel {
-    let (columns, lengthscale) = ((0..d).collect(), own_scales(d));
-    Stationary { profile: Profile::Matern32, columns, lengthscale, ard: true, isotropic: true }.into()
+    let (columns, length_scale) = ((0..d).collect(), own_scales(d));
+    Stationary { profile: Profile::Matern32, columns, length_scale, ard: true, isotropic: true }.into()
 }
 
 fn gradients(tolerance: f64) -> Approximation {
@@ -181,11 +181,11 @@ fn the_ridge_is_chosen_by_what_is_predicted() {
     assert!(tight < 0.1 * loose, "{tight} {loose}");
     // The median distance is the kernel's length scale; all rows are different.
     let median = |table: &Table| {
-        let scale = riesz::kernel::lengthscales(
+        let scale = riesz::kernel::length_scales(
             table,
             &[0],
             &riesz::kernel::ColumnScaling::raw(1),
-            riesz::kernel::Lengthscale::MedianPerFeature,
+            riesz::kernel::LengthScale::MedianPerFeature,
         );
         Kernel::gaussian(&scale.unwrap()).gram(table)
     };

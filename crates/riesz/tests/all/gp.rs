@@ -29,7 +29,7 @@ fn factor(value: &Value, width: usize) -> Kernel {
         "matern52" => Profile::Matern52,
         "rq" => Profile::RationalQuadratic { alpha: number("alpha") },
         "periodic" => {
-            return Periodic { columns: [0], period: number("period"), lengthscale: number("lengthscale") }
+            return Periodic { columns: [0], period: number("period"), length_scale: number("lengthscale") }
                 .into();
         }
         "polynomial" => {
@@ -45,10 +45,10 @@ fn factor(value: &Value, width: usize) -> Kernel {
         }
         other => panic!("factor {other}"),
     };
-    let mut lengthscale = numbers(&value["lengthscale"]);
+    let mut length_scale = numbers(&value["lengthscale"]);
     let ard = value["ard"] == true;
-    lengthscale.resize(width, lengthscale[0]);
-    Stationary { profile, columns, lengthscale, ard, isotropic: true }.into()
+    length_scale.resize(width, length_scale[0]);
+    Stationary { profile, columns, length_scale, ard, isotropic: true }.into()
 }
 
 fn kernel(value: &Value, width: usize) -> Kernel {
@@ -141,7 +141,7 @@ fn diabetes() -> (Table, Matrix) {
 }
 
 fn stationary(profile: Profile, ard: bool) -> Kernel {
-    Stationary { profile, columns: (0..10).collect(), lengthscale: vec![3.0; 10], ard, isotropic: true }
+    Stationary { profile, columns: (0..10).collect(), length_scale: vec![3.0; 10], ard, isotropic: true }
         .into()
 }
 
@@ -470,7 +470,7 @@ fn awkward_data_give_numbers_or_errors() {
     let kernels = [
         Kernel::gaussian(&[1.0; 3]),
         Kernel::stationary(Profile::RationalQuadratic { alpha: 1.0 }, &[1.0; 3])
-            + Periodic { columns: [1], period: 2.0, lengthscale: 1.0 }.into(),
+            + Periodic { columns: [1], period: 2.0, length_scale: 1.0 }.into(),
         polynomial.into(),
         Kernel::constant(3.0),
     ];

@@ -130,7 +130,7 @@ fn normalised(weights: &[f64]) -> Vec<f64> {
     weights.iter().map(|w| w / total).collect()
 }
 
-fn lengthscales(d: usize, start: f64, step: f64) -> Vec<f64> {
+fn length_scales(d: usize, start: f64, step: f64) -> Vec<f64> {
     (0..d).map(|j| start + step * j as f64).collect()
 }
 
@@ -158,7 +158,7 @@ fn assert_exact(explanation: &Explanation, expected: impl Fn(usize, usize) -> Ve
 fn values_are_those_of_the_definition() {
     let d = 4;
     let rows = table(400, 3, d);
-    let scales = lengthscales(d, 0.7, 0.2);
+    let scales = length_scales(d, 0.7, 0.2);
     let gaussians: Vec<(usize, Factor)> = (0..d).map(|j| (j, gaussian as Factor)).collect();
     let single_product = || Truth { terms: vec![(1.0, gaussians.clone())], condition: gaussian };
     let sum = Truth {
@@ -173,7 +173,7 @@ fn values_are_those_of_the_definition() {
     let laplacians = Stationary {
         profile: Profile::Exponential,
         columns: vec![0, 2],
-        lengthscale: vec![1.1, 1.3],
+        length_scale: vec![1.1, 1.3],
         ard: true,
         isotropic: false,
     };
@@ -250,7 +250,7 @@ fn kernels_without_product_form_condition_the_outputs() {
     let matern = Stationary {
         profile: Profile::Matern32,
         columns: (0..d).collect(),
-        lengthscale: vec![1.0; d],
+        length_scale: vec![1.0; d],
         ard: true,
         isotropic: true,
     };
@@ -258,7 +258,7 @@ fn kernels_without_product_form_condition_the_outputs() {
     let game = Game::Observational {
         reference: reference.clone().into(),
         conditional: ConditionalModel::Embedding(Conditioning {
-            kernel: ConditioningKernel::Given(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
+            kernel: ConditioningKernel::Given(Kernel::gaussian(&length_scales(d, 0.7, 0.2))),
             ..Conditioning::with_ridge(0.02)
         }),
     };
@@ -293,11 +293,11 @@ type Similarity = dyn Fn(&[bool], &[f64], &[f64]) -> f64;
 fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Similarity>)> {
     let l = |j: usize| 1.0 + 0.2 * j as f64;
     let isotropic = |profile| {
-        let lengthscale = (0..d).map(l).collect();
+        let length_scale = (0..d).map(l).collect();
         Kernel::from(Stationary {
             profile,
             columns: (0..d).collect(),
-            lengthscale,
+            length_scale,
             ard: true,
             isotropic: true,
         })
@@ -331,7 +331,7 @@ fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Similarity>)> {
         ),
         (
             "a product",
-            isotropic(Profile::Matern32) * Kernel::gaussian(&lengthscales(d, 0.7, 0.2)),
+            isotropic(Profile::Matern32) * Kernel::gaussian(&length_scales(d, 0.7, 0.2)),
             Box::new(move |on, u, v| matern(on, u, v) * product(gaussian)(on, u, v)),
         ),
     ]
@@ -419,7 +419,7 @@ fn kernels_are_conditioned_by_their_own_family() {
 fn the_family_of_products_is_products() {
     let d = 3;
     let (rows, reference) = (table(400, 3, d), table(50, 14, d));
-    let scales = lengthscales(d, 0.7, 0.2);
+    let scales = length_scales(d, 0.7, 0.2);
     let explain = |kernel: Kernel, conditioning, approximation| {
         let conditioning =
             Conditioning { kernel: conditioning, approximation, ..Conditioning::with_ridge(0.02) };
@@ -518,7 +518,7 @@ fn limits_are_the_interventional_game_and_the_intercept() {
 #[test]
 fn samples_agree_with_all_coalitions_and_threads_do_not_matter() {
     let d = 8;
-    let (model, rows) = (model(Kernel::gaussian(&lengthscales(d, 1.5, 0.2)), 40, d), table(400, 3, d));
+    let (model, rows) = (model(Kernel::gaussian(&length_scales(d, 1.5, 0.2)), 40, d), table(400, 3, d));
     let explain = |coalitions, std_error, threads| {
         with_threads(threads, || {
             let question = Question::from(Game::observational(&model));
@@ -639,7 +639,7 @@ fn approximations_converge_to_the_exact_values() {
         let kernel: Kernel = Stationary {
             profile,
             columns: vec![0, 1, 2],
-            lengthscale: vec![1.0, 1.2, 1.4],
+            length_scale: vec![1.0, 1.2, 1.4],
             ard: true,
             isotropic: false,
         }
@@ -653,7 +653,7 @@ fn approximations_converge_to_the_exact_values() {
             "{profile:?}"
         );
     }
-    let periodic = Kernel::from(riesz::kernel::Periodic { columns: [0], period: 1.0, lengthscale: 1.0 })
+    let periodic = Kernel::from(riesz::kernel::Periodic { columns: [0], period: 1.0, length_scale: 1.0 })
         * Kernel::gaussian(&[1.0, 1.0, 1.0]);
     let model = KernelExpansion { kernel: periodic, ..model.clone() };
     for (approximation, culprit) in
@@ -700,7 +700,7 @@ fn approximations_take_the_reference_block_by_block() {
     let matern = Stationary {
         profile: Profile::Matern32,
         columns: (0..d).collect(),
-        lengthscale: vec![1.0; d],
+        length_scale: vec![1.0; d],
         ard: true,
         isotropic: true,
     };

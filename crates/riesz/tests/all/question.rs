@@ -40,7 +40,7 @@ pub fn example(setting: &Setting) -> Value {
         Range::ClassWeight => json!("balanced"),
         Range::Index => json!("banzhaf(0.3)"),
         Range::Unions => json!([["x0", "x1"], "x2"]),
-        Range::Kernel => json!("rbf(lengthscale=2)"),
+        Range::Kernel => json!("rbf(length_scale=2)"),
     }
 }
 
@@ -147,7 +147,7 @@ fn defaults_follow_from_subject_and_source() {
 #[test]
 fn questions_are_read_back_from_their_files() {
     let input = json!({
-        "game": "observational", "conditional_ridge": 0.1, "centered": false, "conditioning_kernel": "rbf(lengthscale=2)",
+        "game": "observational", "conditional_ridge": 0.1, "centered": false, "conditioning_kernel": "rbf(length_scale=2)",
         "n_conditional_landmarks": 9, "n_coalitions": 100, "random_state": 7
     });
     let model = model();

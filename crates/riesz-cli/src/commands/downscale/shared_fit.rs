@@ -16,7 +16,7 @@ use crate::io::aggregates::{AggregateArgs, Aggregated, FamilyName, OperatorName}
 use crate::io::duels::first_of;
 
 /// Kernel at which the tuning of the mediators' kernel starts.
-pub(super) const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
+pub(super) const MEDIATOR_KERNEL: &str = "rbf(length_scale=0.5, ard)";
 
 /// Names of entries of the model card: how targets aggregate rows, and the column of the rows' weights.
 pub(super) const TARGETS_ARE: &str = "targets are";
@@ -29,7 +29,7 @@ pub struct Learn {
     #[command(flatten)]
     pub data: AggregateArgs,
     /// Kernel between rows, an expression, at which tuning starts; 'riesz fit --help' describes kernels
-    #[arg(long, value_name = "EXPR", default_value = "rbf(lengthscale=1, ard)")]
+    #[arg(long, value_name = "EXPR", default_value = "rbf(length_scale=1, ard)")]
     pub kernel: String,
     /// Variance of the noise of a target, in units of the targets' variance, at which tuning starts [default:
     /// 0.03]
