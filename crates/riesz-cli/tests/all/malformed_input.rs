@@ -203,6 +203,7 @@ fn questions_that_cannot_be_asked() {
         place.bad(&format!("explain m.riesz train.csv {options}"), expected);
     }
     place.bad("predict m.riesz train.csv -o p.html", "not as .html");
+    place.bad("predict m.riesz m.riesz", "m.riesz is a model file of riesz, not a table");
     place.bad("explain m.riesz train.csv --threads 1000000", "it is a whole number from 1 to 1024");
     place.bad("explain m.riesz train.csv --threads 0", "it is a whole number from 1 to 1024");
     place.good("explain m.riesz train.csv -o why.json");

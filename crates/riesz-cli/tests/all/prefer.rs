@@ -631,6 +631,12 @@ fn outcomes_are_read_in_all_notations() {
     }
     place.write("d.csv", table(["", "", "draw"], true));
     assert_eq!(place.good(&format!("{rank} --outcome end --ability")).0, expected);
+    // The columns of arenas of language models need no options.
+    let arena = table(["model_a", "model_b", "tie (bothbad)"], false);
+    let (header, duels) = arena.split_once('\n').unwrap();
+    assert_eq!(header, "one,other,end");
+    place.write("arena.csv", format!("model_a,model_b,winner\n{duels}"));
+    assert_eq!(place.good("prefer rank arena.csv --samples 64").0, expected);
     // Scores, and counts of wins.
     let score = |(l, r, won): &(&str, &str, f64)| format!("{l},{r},{},{}\n", 1.0 + won, 2.0 - won);
     place.write("d.csv", format!("one,other,here,there\n{}", ends.iter().map(score).collect::<String>()));

@@ -23,7 +23,7 @@ const SPECR_MAX_ITEMS: usize = 400;
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz prefer rank battles.csv --sides model_a,model_b --outcome winner        a leaderboard from names alone
+  riesz prefer rank battles.jsonl        a leaderboard from names alone
   riesz prefer rank games.csv --sides home,away --scores home_goals,away_goals --home home
   riesz prefer rank players.csv matches.csv --id name
   riesz prefer rank players.csv matches.csv --cycles 20 -o ranks.csv --plot ladder.svg
