@@ -2,7 +2,7 @@
 
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
-use riesz::kernel::{ColumnScaling, LengthScale, length_scales};
+use riesz::kernel::{ColumnScaling, LengthScale};
 use riesz::kernel::{FactorSchema, Term, registry};
 use riesz::{Column, Kernel};
 
@@ -39,7 +39,7 @@ pub(crate) fn length_scales(rows: PyReadonlyArray2<'_, f64>, rule: &str) -> PyRe
     let rows = rows.as_array();
     let rows = table(&Column::numbered(rows.ncols()), rows).map_err(refuse)?;
     let columns: Vec<usize> = (0..rows.width()).collect();
-    length_scales(&rows, &columns, &ColumnScaling::raw(rows.width()), rule).map_err(raise)
+    riesz::kernel::length_scales(&rows, &columns, &ColumnScaling::raw(rows.width()), rule).map_err(raise)
 }
 
 /// A kernel, as a sum of terms, in riesz's JSON form.

@@ -30,7 +30,7 @@ pub trait Family: std::fmt::Debug + Clone + Send + Sync + 'static {
     }
 }
 
-/// Settings that apply to any of these subjects, except `random_state`: `--seed` is an option of every command.
+/// Settings that apply to any of these subjects, except `random_state`: every command has `--seed`.
 fn settings_of(subjects: &[Subject]) -> impl Iterator<Item = &'static QuestionSetting> {
     let applies = |s: &&QuestionSetting| subjects.iter().any(|subject| s.applies_to(*subject));
     SETTINGS.iter().filter(|s| s.setting.name != "random_state").filter(applies)
@@ -165,7 +165,7 @@ impl<F: Family> SettingArgs<F> {
         self.entries.iter().find(|(entry_name, _)| entry_name == name).map(|(_, value)| value)
     }
 
-    /// The given settings as text, such as `--game baseline --conditional-ridge 0.1`; `None` if all are defaults.
+    /// The given settings as text, such as `--game baseline --covariance`; `None` if all are defaults.
     pub fn as_text(&self) -> Option<String> {
         let flag_text = |(name, value): &(String, Value)| match value {
             Value::Bool(true) => format!("--{}", Self::flag(name)),

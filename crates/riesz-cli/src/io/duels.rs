@@ -611,7 +611,7 @@ fn no_sides(name: &str, args: &SideArgs, outcomes: Option<&OutcomeArgs>, header:
         "name them with --winner, --loser and --sides"
     };
     Failure::input(format!(
-        "{name}: duels need the columns '{}' and '{}', or '{}'{outcome_text} ({further}); the columns are: {}",
+        "{name}: duels need the columns '{}' and '{}', or '{}'{outcome_text} ({further}); it has: {}",
         args.winner,
         args.loser,
         args.sides.as_deref().unwrap_or("left,right").replace(',', "', '"),
@@ -771,7 +771,7 @@ fn read_wide(
     let weight = duels.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?;
     let ids: Vec<String> = (1..=first_rows.len()).map(|k| format!("item {k}")).collect();
     let names = |side: &[usize]| side.iter().map(|&i| ids[i].clone()).collect::<Vec<_>>();
-    let record = Record::Outcomes { column: outcome, cells: &cells_of(&columns, outcome)?, names: None };
+    let record = Record::Outcomes { column: &outcome, cells: &cells_of(&columns, &outcome)?, names: None };
     let outcomes = read_record(record, weight.as_deref(), duels.missing, &name)?;
     let named = Named::new(name.clone(), names(&item_indices[..n]), names(&item_indices[n..]), (None, None));
     let items = Items::new(name, ids.clone(), both_sides.select_rows(&first_rows))?;

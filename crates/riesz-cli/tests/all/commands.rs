@@ -357,7 +357,8 @@ fn protected_features_lose_importance() {
         ("--protect age --protect-conditional-landmarks 5", "--protect-conditional-landmarks belongs to"),
         ("--protect age --protect-coalitions 5", "--protect-coalitions belongs to"),
         (
-            "--protect age --protect-game observational --protect-conditional-landmarks 5 --protect-random-features 5",
+            "--protect age --protect-game observational --protect-conditional-landmarks 5 \
+             --protect-random-features 5",
             "--protect-conditional-landmarks = 5 is not allowed: n_random_features is an alternative",
         ),
         (

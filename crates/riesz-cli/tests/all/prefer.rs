@@ -579,6 +579,17 @@ fn probabilities_with_a_margin_of_ties_lie_in_their_intervals() {
     estimates_lie_in_their_intervals(&ranks);
 }
 
+#[test]
+fn tables_of_arena_votes_need_no_options() {
+    let place = Place::new();
+    let votes = ["a,b,model_a", "b,c,tie (bothbad)", "c,a,model_b", "a,c,model_a", "b,a,tie", "c,b,model_b"];
+    let rows = |end: &str| votes.iter().map(|vote| format!("{vote}{end}\n")).collect::<String>();
+    place.write("arena.csv", format!("model_a,model_b,winner\n{}", rows("")));
+    place.write("votes.csv", format!("one,other,vote,judge\n{}", rows(",j")));
+    let rank = "prefer rank votes.csv --sides one,other --outcome vote --samples 64";
+    assert_eq!(place.good("prefer rank arena.csv --samples 64").0, place.good(rank).0);
+}
+
 /// A leaderboard of items with names only, from each notation of outcomes.
 #[test]
 fn outcomes_are_read_in_all_notations() {
@@ -631,12 +642,6 @@ fn outcomes_are_read_in_all_notations() {
     }
     place.write("d.csv", table(["", "", "draw"], true));
     assert_eq!(place.good(&format!("{rank} --outcome end --ability")).0, expected);
-    // The columns of arenas of language models need no options.
-    let arena = table(["model_a", "model_b", "tie (bothbad)"], false);
-    let (header, duels) = arena.split_once('\n').unwrap();
-    assert_eq!(header, "one,other,end");
-    place.write("arena.csv", format!("model_a,model_b,winner\n{duels}"));
-    assert_eq!(place.good("prefer rank arena.csv --samples 64").0, expected);
     // Scores, and counts of wins.
     let score = |(l, r, won): &(&str, &str, f64)| format!("{l},{r},{},{}\n", 1.0 + won, 2.0 - won);
     place.write("d.csv", format!("one,other,here,there\n{}", ends.iter().map(score).collect::<String>()));

@@ -459,7 +459,8 @@ mod tests {
         fn never_panics_on_almost_kernels(
             parts in proptest::collection::vec(
                 prop::sample::select(vec![
-                    "rbf", "linear", "(", ")", "+", "*", ",", "=", "age", "'", "\"", "length_scale", "median", "1e",
+                    "rbf", "linear", "(", ")", "+", "*", ",", "=", "age", "'", "\"", "length_scale", "median",
+                    "1e",
                     "2", "-", ".", " ", "ard", "sex", "categorical", "periodic", "period", "é", "constant", "1e309",
                 ]),
                 0..25,

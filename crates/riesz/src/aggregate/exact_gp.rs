@@ -73,7 +73,7 @@ pub struct AggregateGaussianProcess {
     /// The prior mean m of f; `None` for the constant that fits the targets best (generalised least squares).
     pub prior_mean: Option<f64>,
     /// Whether variances are in units of the targets' variance around their mean. For sums, this is the
-    /// variance of the sums divided by their weights. The targets are not centered: the model has a prior mean
+    /// variance of the sums divided by their weights. The targets are not centred: the model has a prior mean
     /// instead.
     pub normalize_y: bool,
 }

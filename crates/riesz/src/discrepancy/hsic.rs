@@ -1,4 +1,4 @@
-//! HSIC as a sum over pairs of rows of X with weights from the centered kernel between rows of Y, and its null
+//! HSIC as a sum over pairs of rows of X with weights from the centred kernel between rows of Y, and its null
 //! distribution by permutation of the rows of Y or by a wild bootstrap.
 //!
 //! `K` and `L` (n × n) are the gram matrices of X and Y, with the kernel l of Y, and `H` (n × n) is the

@@ -8,7 +8,7 @@ use crate::table::{ColumnKind, Players, Table};
 /// The kernel factors, one per player, from which a test's statistic is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FactorKind {
-    /// The kernel's factors `k_j`, centered under the sample and scaled to `k̃_j`, of which single players and
+    /// The kernel's factors `k_j`, centred under the sample and scaled to `k̃_j`, of which single players and
     /// pairs are used: `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place of `Π_j k_j`. The contributions of players and
     /// pairs add up and are not negative (except by chance, if the estimator is unbiased), so no feature
     /// hides another, and a feature with equal distributions has value 0. A kernel without product form has

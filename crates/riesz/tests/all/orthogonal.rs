@@ -30,7 +30,7 @@ fn centered(points: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Cente
         let means: Vec<f64> = k.iter().map(|row| row.iter().sum::<f64>() / n as f64).collect();
         let mean = means.iter().sum::<f64>() / n as f64;
         let variance = (0..n).map(|i| k[i][i]).sum::<f64>() / n as f64 - mean;
-        // A centered factor of a column that is constant over all rows (possible for few rows of levels) is 0.
+        // A centred factor of a column that is constant over all rows (possible for few rows of levels) is 0.
         let variance = if variance < 1e-14 { f64::INFINITY } else { variance };
         Some(
             (0..n)

@@ -147,7 +147,8 @@ fn defaults_follow_from_subject_and_source() {
 #[test]
 fn questions_are_read_back_from_their_files() {
     let input = json!({
-        "game": "observational", "conditional_ridge": 0.1, "centered": false, "conditioning_kernel": "rbf(length_scale=2)",
+        "game": "observational", "conditional_ridge": 0.1, "centered": false,
+        "conditioning_kernel": "rbf(length_scale=2)",
         "n_conditional_landmarks": 9, "n_coalitions": 100, "random_state": 7
     });
     let model = model();

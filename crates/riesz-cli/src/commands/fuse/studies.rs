@@ -33,8 +33,8 @@ pub struct StudyArgs {
     /// The effect.
     #[command(flatten)]
     pub effect: CauseArgs,
-    /// Number of samples of the hyper-parameters to average over; 0 uses the best ones alone, which understates
-    /// the uncertainty when rows are few
+    /// Number of samples of the hyper-parameters to average over; 0 uses the best ones alone, which
+    /// understates the uncertainty when rows are few
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub hyperparameter_samples: usize,
     /// Number of landmarks for studies with more rows than this [default: 500 for studies of more than 3,000

@@ -32,7 +32,7 @@ use crate::output_format::Form;
 #[command(before_help = "\
 Examples:
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --std 0.5 --between statin=0..1
+  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried old.csv --std 0.5 --between statin=0..1
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --maximize --count 3 -o next.csv
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --candidates doses.csv --cost euros
 
@@ -51,7 +51,7 @@ pub struct SuggestArgs {
     /// Standard deviation of these outcomes around the effect: a number, or a column of the table; 0 if they
     /// are exact
     /// [default: estimated, with four trials or more]
-    #[arg(long, value_name = "STD|COL", requires = "tried", value_parser = outcome_sd, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S|COL", requires = "tried", value_parser = outcome_sd, allow_negative_numbers = true)]
     pub std: Option<OutcomeSd>,
     /// Number of treatments to suggest; each is chosen as if the earlier suggestions had their expected
     /// outcomes

@@ -6,7 +6,7 @@
 //! `v(S) = Σ_b W_S(x)_b f(x_S, b_-S) + (1 - Σ_b W_S(x)_b) v(∅)`, `v(∅) = Σ_b w_b f(b)`,
 //!
 //! because the product of the kernel's factors of present and absent players is the kernel at the mixed row
-//! `(x_S, b_-S)`. The second term exists only if weights are centered. For a kernel without such factors, f is
+//! `(x_S, b_-S)`. The second term exists only if weights are centred. For a kernel without such factors, f is
 //! evaluated at the reference rows themselves. The weights depend on the reference alone, whichever kernel
 //! the embedding uses, so values are linear in f. Under a prior with covariance k, a sum of products,
 //!
