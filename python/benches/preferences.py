@@ -286,7 +286,7 @@ def orders(N=800, n=8000, d=20, landmarks=200, background=100, Q=5):
     duels, options = (X[left[:Q]], X[right[:Q]]), {"game": "paired", "background": X[:background]}
     rows, exact = [], None
     for count in (None, 100, 200, 400):
-        sampling = {} if count is None else {"permutations": count, "seed": 0}
+        sampling = {} if count is None else {"permutations": count, "random_state": 0}
         ms, why = milliseconds(lambda: model.explain(*duels, **options, **sampling), 1, min_runs=1)
         exact = why if count is None else exact
         error = np.sqrt(np.mean((why.values - exact.values) ** 2)) / np.abs(exact.values).mean()

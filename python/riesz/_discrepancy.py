@@ -312,7 +312,7 @@ def mmd_test(
     attribute: bool | str = True,
     groups: Groups | None = None,
     interactions: bool = False,
-    seed: int = 0,
+    random_state: int = 0,
     threads: int | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> TestResult:
@@ -361,7 +361,8 @@ def mmd_test(
         Columns, by name or number, that are one feature together. Each other column is a feature.
     interactions : bool
         Whether to compute interaction values of pairs of features, in O((n + m)² d²).
-    seed : int
+    random_state : int
+        Seed of the draws.
     threads : int, optional
         Number of threads, by default one per core. Results do not depend on it.
     columns : dict of name to {"text", "number"}, optional
@@ -413,7 +414,7 @@ def mmd_test(
         _multiples(lengthscales),
         estimator == "biased",
         blocks[estimator],
-        _options(factors, attribute, groups, interactions, permutations, seed, x.names),
+        _options(factors, attribute, groups, interactions, permutations, random_state, x.names),
         threads_of(threads),
     )
     result = TestResult._wrap(core, "MMD²", x.names)
@@ -438,7 +439,7 @@ def hsic_test(
     attribute: bool | str = True,
     groups: Groups | None = None,
     interactions: bool = False,
-    seed: int = 0,
+    random_state: int = 0,
     threads: int | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> TestResult:
@@ -479,7 +480,7 @@ def hsic_test(
         (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be numeric.
     side : {"X", "Y"}
         The side whose columns are the features.
-    factors, attribute, groups, interactions, seed, threads, columns
+    factors, attribute, groups, interactions, random_state, threads, columns
         As for :func:`mmd_test`; the target's kernel is not transformed.
 
     Returns
@@ -560,7 +561,7 @@ def hsic_test(
         target_kernel_texts[0] if target_kernel_texts else None,
         estimator == "unbiased",
         None if decay is None else float(decay),
-        _options(factors, attribute, groups, interactions, permutations, seed, attributed_rows.names),
+        _options(factors, attribute, groups, interactions, permutations, random_state, attributed_rows.names),
         threads_of(threads),
     )
     return TestResult._wrap(core, "HSIC", attributed_rows.names)
@@ -609,7 +610,7 @@ def _options(
     groups: Any,
     interactions: Any,
     permutations: Any,
-    seed: Any,
+    random_state: Any,
     names: list[str],
 ) -> _core._Options:
     if attribute not in (True, False, "values"):
@@ -620,11 +621,11 @@ def _options(
         )
     if not is_whole(permutations) or permutations < 0:
         raise ValueError(f"permutations = {permutations!r}: it is a whole number from 0")
-    if not is_whole(seed) or not 0 <= seed < 2**64:
-        raise ValueError(f"seed = {seed!r}: it is a whole number from 0 to 2**64 - 1")
+    if not is_whole(random_state) or not 0 <= random_state < 2**64:
+        raise ValueError(f"random_state = {random_state!r}: it is a whole number from 0 to 2**64 - 1")
     mode = attribute if isinstance(attribute, str) else "significance" if attribute else "nothing"
     players = None if groups is None else players_of(groups, None, names)
-    return factors, mode, players, bool(interactions), int(permutations), int(seed)
+    return factors, mode, players, bool(interactions), int(permutations), int(random_state)
 
 
 def _same_rows(rows: Rows, label: str, x: Rows) -> None:

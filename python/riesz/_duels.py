@@ -40,7 +40,7 @@ def explain(
     centred: bool = True,
     shifts: int = 16,
     permutations: int | None = None,
-    seed: int = 0,
+    random_state: int = 0,
     names: tuple[Sequence[str], Sequence[str]] | None = None,
     shares: tuple[list[int], list[float]] | None = None,
 ) -> Explanation:
@@ -61,8 +61,8 @@ def explain(
         raise ValueError(
             f"weights: the game {game!r} has no use for them; repeat rows of the background instead"
         )
-    if not is_whole(seed) or not 0 <= seed < 2**64:
-        raise ValueError(f"seed = {seed!r}: it is a whole number, 0 or more")
+    if not is_whole(random_state) or not 0 <= random_state < 2**64:
+        raise ValueError(f"random_state = {random_state!r}: it is a whole number, 0 or more")
     for name, members in (groups or {}).items():
         if isinstance(members, str):
             raise TypeError(f"group '{name}' is {members!r}: it is a list of columns")
@@ -117,7 +117,7 @@ def explain(
         str(index),
         bool(covariance),
         (None if ridge is None else float(ridge), bool(centred)),
-        (int(shifts), None if permutations is None else int(permutations), int(seed)),
+        (int(shifts), None if permutations is None else int(permutations), int(random_state)),
         _side_names(names, len(cells), shares),
     )
     return Explanation(core)

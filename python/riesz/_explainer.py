@@ -150,10 +150,10 @@ class Explainer:
         background rows. Standard errors decrease with its square root. A row takes about
         ``2 * permutations * b * d`` calls of the model. If evaluating all coalitions takes at most 5/4 of
         that, they are evaluated instead, and values are exact.
-    seed : int, default 0
+    random_state : int, default 0
         Seed of the draws for estimates and for the observational game.
 
-        ``coalitions``, ``std_error``, ``permutations`` and ``seed`` are refused if they have no effect, for
+        ``coalitions``, ``std_error``, ``permutations`` and ``random_state`` are refused if they have no effect, for
         example when values are exact.
     covariance : bool, default False
         Whether explanations include the posterior :attr:`~Explanation.covariance` of the Shapley values, and
@@ -219,7 +219,7 @@ class Explainer:
         coalitions: int | None = None,
         std_error: float | None = None,
         permutations: int | None = None,
-        seed: int | None = None,
+        random_state: int | None = None,
         covariance: bool = False,
         threads: int | None = None,
         output_names: Sequence[str] | None = None,
@@ -230,15 +230,16 @@ class Explainer:
             if index is None:
                 raise ValueError(f"order = {order!r} needs an index of interactions, such as index='k-SII'")
             index = f"{index}({order})"
-        budget = {
+        options = {
             "index": index,
             "estimator": estimator,
             "coalitions": coalitions,
             "std_error": std_error,
             "permutations": permutations,
-            "seed": seed,
+            "random_state": random_state,
             "covariance": covariance or None,
         }
+        budget = {"seed" if name == "random_state" else name: value for name, value in options.items()}
         # Pickles and copies are made from these arguments.
         self._arguments = {
             "model": model,
@@ -251,7 +252,7 @@ class Explainer:
             "link": link,
             "threads": threads,
             "output_names": output_names,
-            **budget,
+            **options,
         }
         self._threads = threads_of(threads)
         if link not in ("identity", "logit"):
@@ -261,7 +262,7 @@ class Explainer:
             )
         self._texts = texts_of(model, probabilities, link)
         if self._texts is not None:
-            self._prepare_texts(self._texts, budget)
+            self._prepare_texts(self._texts, options)
             return
         chosen_game = game_of(game, background, weights)
         self._background, self._weights = (
@@ -333,7 +334,7 @@ class Explainer:
         except UnsupportedModelError as error:
             self._prepare_estimates(error, chosen_game is not None and chosen_game.takes_a_kernel)
 
-    def _prepare_texts(self, texts: Texts, budget: dict[str, Any]) -> None:
+    def _prepare_texts(self, texts: Texts, options: dict[str, Any]) -> None:
         """Prepares an explainer of texts: each text is explained by its own model over its words."""
         arguments = self._arguments
         for name in ("weights", "unions", "covariance"):
@@ -349,9 +350,9 @@ class Explainer:
                 "text"
             )
             warnings.warn(message, stacklevel=3)
-        self._cores, self._budget = (
+        self._cores, self._options = (
             [],
-            {name: value for name, value in budget.items() if name != "covariance"},
+            {name: value for name, value in options.items() if name != "covariance"},
         )
         self.feature_names, self._players, self.game = [], [], "baseline"
         self._imported = Imported([], texts.explained, [], texts.kind, [])
@@ -361,7 +362,7 @@ class Explainer:
         """Explains one text as a function of which of its words are present."""
         d = len(imported.feature_names)
         explainer = Explainer(
-            imported, np.zeros((1, d)), game="baseline", groups=groups, threads=self._threads, **self._budget
+            imported, np.zeros((1, d)), game="baseline", groups=groups, threads=self._threads, **self._options
         )
         return explainer(np.ones((1, d)))
 

@@ -149,7 +149,7 @@ def sobol_indices(
     weights: Any = None,
     posterior: bool = False,
     draws: int = 0,
-    seed: int = 0,
+    random_state: int = 0,
     threads: int | None = None,
 ) -> SobolIndices:
     """Sobol indices and Shapley effects: each feature's share of the variance of a model's output.
@@ -179,7 +179,7 @@ def sobol_indices(
         :meth:`~SobolIndices.interval`. A draw is exact at the support points; elsewhere it is the conditional
         mean given its values there, so draws vary too little at inputs far from support points. Directions
         with a prior variance below 1e-9 of the largest are omitted.
-    seed : int, default 0
+    random_state : int, default 0
         Seed of the draws.
     threads : int, optional
 
@@ -230,7 +230,7 @@ def sobol_indices(
     shaped = {name: values[0] if single else values.T for name, values in indices.items()}
     draws_by_name = None
     if draws:
-        _, drawn_values, _ = find((int(draws), int(seed)))
+        _, drawn_values, _ = find((int(draws), int(random_state)))
         # Shapes (outputs, draws, players) and (outputs, draws).
         values_by_draw = {
             name: draws_of_output.reshape(len(bounds), draws, *draws_of_output.shape[1:])
@@ -261,7 +261,7 @@ def sage_values(
     groups: Groups | None = None,
     weights: Any = None,
     permutations: int = 256,
-    seed: int = 0,
+    random_state: int = 0,
     threads: int | None = None,
 ) -> SageValues:
     """SAGE values: the contribution of each feature to reducing a model's loss (Covert, Lundberg and Lee
@@ -287,7 +287,7 @@ def sage_values(
     weights : array of shape (b,), optional
     permutations : int, default 256
         Number of random orders; each is also used in reverse.
-    seed : int, default 0
+    random_state : int, default 0
     threads : int, optional
 
     Examples
@@ -328,7 +328,7 @@ def sage_values(
         explainer._weights,
         active_players,
         int(permutations),
-        int(seed),
+        int(random_state),
         threads,
     )
     ordered = lambda numbers: None if numbers is None else _in_player_order(numbers, explainer)

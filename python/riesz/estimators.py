@@ -195,8 +195,8 @@ class _KernelMachine(BaseEstimator):
 
     def _refits(self) -> dict[str, int]:
         """Returns the seed and, if requested, the number of bootstrap refits."""
-        count, seed = self.bootstrap, _count("bootstrap_seed", self.bootstrap_seed, 0)  # type: ignore[attr-defined]
-        return {"seed": seed} | ({} if count is None else {"bootstrap": _count("bootstrap", count, 2)})
+        count, seed = self.n_bootstrap, _count("random_state", self.random_state, 0)  # type: ignore[attr-defined]
+        return {"seed": seed} | ({} if count is None else {"bootstrap": _count("n_bootstrap", count, 2)})
 
     @property
     def kernel_(self) -> rk.Kernel:
@@ -506,10 +506,10 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         The game of these Shapley values, by default with the training rows as background.
         :class:`riesz.Observational` and :class:`riesz.Interventional` take another background and settings.
         The observational game also removes what other features predict about the protected ones.
-    protect_coalitions, protect_seed : int, optional
+    protect_coalitions : int, optional
         For the observational game with more than 16 features: the penalty is estimated from this number of
-        coalitions (default 4096), drawn with this seed.
-    bootstrap, bootstrap_seed : int, optional
+        coalitions (default 4096).
+    n_bootstrap : int, optional
         Number of additional fits, for example 200, each to n rows drawn with replacement from the training
         rows. ``riesz.Explainer(model, background, covariance=True)`` then gives the variation of values from
         sample to sample, at this kernel and ``alpha``. It includes neither the bias of the ridge nor the
@@ -518,6 +518,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
     jackknife : bool, default False
         Whether to compute the same variation by leaving out one row after the other, in closed form without
         random draws. It takes about three fits, and 8 n² bytes a target.
+    random_state : int, default 0
+        Seed of the bootstrap refits and of coalitions.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
     """
@@ -537,10 +539,9 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         protect_strength=1.0,
         protect_game="interventional",
         protect_coalitions=None,
-        protect_seed=0,
-        bootstrap=None,
-        bootstrap_seed=0,
+        n_bootstrap=None,
         jackknife=False,
+        random_state=0,
         columns=None,
     ):
         self.alpha = alpha
@@ -555,10 +556,9 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_coalitions = protect_coalitions
-        self.protect_seed = protect_seed
-        self.bootstrap = bootstrap
-        self.bootstrap_seed = bootstrap_seed
+        self.n_bootstrap = n_bootstrap
         self.jackknife = jackknife
+        self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
@@ -611,9 +611,11 @@ class SVR(_Regressor):
         ``ConvergenceWarning``.
     folds : int, optional
         Number of folds for ``C="auto"``, by default 5.
-    bootstrap, bootstrap_seed : int, optional
+    n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`. The support
         vectors of all refits become support points of the model.
+    random_state : int, default 0
+        Seed of the bootstrap refits.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
     """
@@ -630,8 +632,8 @@ class SVR(_Regressor):
         tol=1e-3,
         max_iter=-1,
         folds=None,
-        bootstrap=None,
-        bootstrap_seed=0,
+        n_bootstrap=None,
+        random_state=0,
         columns=None,
     ):
         self.kernel = kernel
@@ -643,8 +645,8 @@ class SVR(_Regressor):
         self.tol = tol
         self.max_iter = max_iter
         self.folds = folds
-        self.bootstrap = bootstrap
-        self.bootstrap_seed = bootstrap_seed
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
@@ -683,9 +685,11 @@ class SVC(_Classifier):
         ``ConvergenceWarning``.
     folds : int, optional
         Number of folds for ``C="auto"``, by default 5.
-    bootstrap, bootstrap_seed : int, optional
+    n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`, with the number
         of rows of each class kept. The support vectors of all refits become support points of the model.
+    random_state : int, default 0
+        Seed of the bootstrap refits.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
     """
@@ -702,8 +706,8 @@ class SVC(_Classifier):
         tol=1e-3,
         max_iter=-1,
         folds=None,
-        bootstrap=None,
-        bootstrap_seed=0,
+        n_bootstrap=None,
+        random_state=0,
         columns=None,
     ):
         self.C = C
@@ -715,8 +719,8 @@ class SVC(_Classifier):
         self.tol = tol
         self.max_iter = max_iter
         self.folds = folds
-        self.bootstrap = bootstrap
-        self.bootstrap_seed = bootstrap_seed
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
@@ -784,12 +788,14 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         The game of these Shapley values, by default with the training rows as background.
         :class:`riesz.Observational` and :class:`riesz.Interventional` take another background and settings.
         The observational game also removes what other features predict about the protected ones.
-    protect_coalitions, protect_seed : int, optional
+    protect_coalitions : int, optional
         For the observational game with more than 16 features: the penalty is estimated from this number of
-        coalitions (default 4096), drawn with this seed.
-    bootstrap, bootstrap_seed : int, optional
+        coalitions (default 4096).
+    n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`, with the number
         of rows of each class kept.
+    random_state : int, default 0
+        Seed of the bootstrap refits and of coalitions.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
     """
@@ -810,9 +816,8 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         protect_strength=1.0,
         protect_game="interventional",
         protect_coalitions=None,
-        protect_seed=0,
-        bootstrap=None,
-        bootstrap_seed=0,
+        n_bootstrap=None,
+        random_state=0,
         columns=None,
     ):
         self.alpha = alpha
@@ -828,9 +833,8 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_coalitions = protect_coalitions
-        self.protect_seed = protect_seed
-        self.bootstrap = bootstrap
-        self.bootstrap_seed = bootstrap_seed
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):

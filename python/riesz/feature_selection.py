@@ -177,7 +177,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             kernel=self.kernel,
             target_kernel=self.target_kernel,
             permutations=self.permutations,
-            seed=seed,
+            random_state=seed,
         )
         assert result.pvalues is not None and result.adjusted_pvalues is not None
         self.scores_, self.pvalues_, self.adjusted_pvalues_ = (

@@ -608,7 +608,7 @@ class PreferenceClassifier(BaseEstimator):
         centred: bool = True,
         shifts: int = 16,
         permutations: int | None = None,
-        seed: int = 0,
+        random_state: int = 0,
         absent_contexts: Any = None,
         average: str | None = None,
         **circumstances: Any,
@@ -641,7 +641,7 @@ class PreferenceClassifier(BaseEstimator):
             in the independent game with up to 100 items.
         ridge, centred
             For the observational game, see :class:`riesz.Observational`.
-        shifts, seed
+        shifts, random_state
             For the independent game with more than 13 features and 100 items: the number of shifts by which
             pairs of items are drawn. Values are then estimated, with standard errors.
         permutations : int, optional
@@ -692,7 +692,7 @@ class PreferenceClassifier(BaseEstimator):
             centred=centred,
             shifts=shifts,
             permutations=permutations,
-            seed=seed,
+            random_state=random_state,
         )
         return (
             explanation

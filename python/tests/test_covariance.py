@@ -144,10 +144,10 @@ def test_files_and_tables_hold_covariances(tmp_path):
 
 def test_probabilities_are_shares_of_draws():
     explanation = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
-    draws = explanation.sample(20_000, seed=1)
-    assert draws.shape == (20_000, 3, 4) and np.array_equal(draws, explanation.sample(20_000, seed=1))
+    draws = explanation.sample(20_000, random_state=1)
+    assert draws.shape == (20_000, 3, 4) and np.array_equal(draws, explanation.sample(20_000, random_state=1))
     # The draws of a row don't depend on the other rows.
-    assert np.array_equal(explanation[1].sample(7, seed=1), explanation.sample(7, seed=1)[:, 1])
+    assert np.array_equal(explanation[1].sample(7, random_state=1), explanation.sample(7, random_state=1)[:, 1])
     error = explanation.sd / np.sqrt(20_000)
     assert (np.abs(draws.mean(axis=0) - explanation.values) < 4.5 * error).all()
     for i in range(3):
@@ -156,7 +156,7 @@ def test_probabilities_are_shares_of_draws():
     close = lambda p, shares: np.testing.assert_allclose(p, shares, atol=4.5 * 0.5 / np.sqrt(20_000))
     close(explanation.probability("x0", 2), (np.abs(draws[:, :, 0]) > np.abs(draws[:, :, 2])).mean(axis=0))
     close(explanation.probability("x0", "x2", by_size=False), (draws[:, :, 0] > draws[:, :, 2]).mean(axis=0))
-    p, error = explanation.probability_of_top(2, seed=3)
+    p, error = explanation.probability_of_top(2, random_state=3)
     top = lambda values: np.sort(np.argsort(-np.abs(values), axis=-1)[..., :2], axis=-1)
     close(p, (top(draws) == top(explanation.values)).all(axis=-1).mean(axis=0))
     assert (error > 0).all() and (error < 0.01).all()
@@ -259,7 +259,7 @@ def test_processes_of_scikit_learn():
 
 
 def test_refits_say_how_far_values_vary(tmp_path):
-    model = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True, bootstrap=60, bootstrap_seed=3).fit(
+    model = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True, n_bootstrap=60, random_state=3).fit(
         X[:80], y[:80]
     )
     for background in (BACKGROUND, None):
@@ -280,7 +280,7 @@ def test_refits_say_how_far_values_vary(tmp_path):
     again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
     assert np.allclose(again.sd, riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS).sd, rtol=1e-12)
     with pytest.raises(ValueError, match="protected"):
-        riesz.KernelRidge(bootstrap=5, protect=[0]).fit(X[:30], y[:30])
+        riesz.KernelRidge(n_bootstrap=5, protect=[0]).fit(X[:30], y[:30])
 
 
 def test_estimators_are_fitted_again(tmp_path):
@@ -294,7 +294,7 @@ def test_estimators_are_fitted_again(tmp_path):
         (riesz.KernelLogisticRegression(1.0, kernel=RBF(2.0)), labels),
     ]:
         plain = clone(model).fit(X[:80], target[:80])
-        model = model.set_params(bootstrap=60, bootstrap_seed=3).fit(X[:80], target[:80])
+        model = model.set_params(n_bootstrap=60, random_state=3).fit(X[:80], target[:80])
         assert np.allclose(model._outputs(ROWS), plain._outputs(ROWS)) and not plain.expansion_.has_posterior
         explainer = riesz.Explainer(model, BACKGROUND, covariance=True)
         explanation = explainer(ROWS)
@@ -315,13 +315,13 @@ def test_estimators_are_fitted_again(tmp_path):
         again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
         assert np.allclose(again.sd, explanation.sd, rtol=1e-10)
     # For three or more classes there are also sums of pairs.
-    several = riesz.SVC(C=2.0, kernel=RBF(2.0), bootstrap=10).fit(X[:80], np.digitize(y[:80], [110, 180]))
+    several = riesz.SVC(C=2.0, kernel=RBF(2.0), n_bootstrap=10).fit(X[:80], np.digitize(y[:80], [110, 180]))
     explanation = riesz.Explainer(several, BACKGROUND, covariance=True)(ROWS)
     assert explanation.sd.shape == (3, 4, 6) and (explanation.sd > 0).all()
     # The deviation of a sum of two pairs is at most the sum of their deviations.
     assert (explanation.sd[:, :, 3] <= explanation.sd[:, :, 0] + explanation.sd[:, :, 1] + 1e-12).all()
     with pytest.raises(ValueError, match="whole number from 2"):
-        riesz.SVR(bootstrap=1).fit(X[:30], y[:30])
+        riesz.SVR(n_bootstrap=1).fit(X[:30], y[:30])
 
 
 def test_the_jackknife_leaves_out_rows():
@@ -342,7 +342,7 @@ def test_the_jackknife_leaves_out_rows():
         explanation.covariance, np.einsum("irj,irl->rjl", deviations, deviations) * 29 / 30, rtol=1e-8
     )
     with pytest.raises(ValueError, match="leave one of the two out"):
-        riesz.KernelRidge(jackknife=True, bootstrap=5).fit(X[:30], y[:30])
+        riesz.KernelRidge(jackknife=True, n_bootstrap=5).fit(X[:30], y[:30])
 
 
 def test_covariances_of_the_observational_game():
@@ -379,7 +379,7 @@ def test_covariances_of_the_observational_game():
         assert np.allclose(explanation.covariance[i], truth, rtol=1e-7, atol=1e-8 * truth.max())
     with pytest.raises(ValueError, match="more than 13 coalitions"):
         riesz.Explainer(model, reference, game=game, covariance=True, coalitions=13)
-    ridge = riesz.KernelRidge(0.5, kernel=RBF(2.0), bootstrap=10).fit(X[:40], y[:40])
+    ridge = riesz.KernelRidge(0.5, kernel=RBF(2.0), n_bootstrap=10).fit(X[:40], y[:40])
     assert (riesz.Explainer(ridge, reference, game=game, covariance=True)(ROWS).sd > 0).all()
 
 
@@ -450,7 +450,7 @@ def test_covariances_of_a_functional_game_with_anova_factors():
 def test_a_model_without_support_vectors_has_no_variance(tmp_path):
     """Constant targets give a constant model, whose refits are the same constant."""
     X = np.random.default_rng(1).normal(size=(15, 3))
-    model = riesz.SVR(bootstrap=5).fit(X, np.full(15, 3.0))
+    model = riesz.SVR(n_bootstrap=5).fit(X, np.full(15, 3.0))
     assert model.expansion_.points.shape[0] == 0
     for game in ("functional", "interventional", riesz.Observational(X, ridge=0.1)):
         background = X[:3] if game == "interventional" else None
@@ -465,9 +465,9 @@ def test_a_model_without_support_vectors_has_no_variance(tmp_path):
 
 
 def test_settings_of_refits_are_checked():
-    for options in ({"bootstrap_seed": -1}, {"bootstrap_seed": 1.5}, {"bootstrap_seed": "x"}):
+    for options in ({"random_state": -1}, {"random_state": 1.5}, {"random_state": "x"}):
         for estimator in (riesz.SVR, riesz.KernelRidge):
-            with pytest.raises((ValueError, TypeError), match="bootstrap_seed"):
-                estimator(bootstrap=5, **options).fit(X[:20], y[:20])
+            with pytest.raises((ValueError, TypeError), match="random_state"):
+                estimator(n_bootstrap=5, **options).fit(X[:20], y[:20])
     with pytest.raises(ValueError, match="jackknife = 'no': it is True or False"):
         riesz.KernelRidge(jackknife="no").fit(X[:20], y[:20])

@@ -298,7 +298,7 @@ def test_posteriors_are_saved_on_request(regression, tmp_path):
         draws = process.sample_y(new, 4000, random_state=3)
         mean, cov = process.predict(new, return_cov=True)
         assert draws.shape == (*mean.shape, 4000)
-        assert loaded.sample(new, 3, seed=1).shape == (*mean.shape, 3)
+        assert loaded.sample(new, 3, random_state=1).shape == (*mean.shape, 3)
         for o in range(1 if target is y else target.shape[1]):
             output_draws = draws if target is y else draws[:, o]
             c = cov if target is y else cov[:, :, o]

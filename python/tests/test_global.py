@@ -127,7 +127,7 @@ def test_intervals_of_indices_are_quantiles_of_draws():
     two = riesz.GaussianProcessRegressor(kernel=RBF(1.5), alpha=0.3, optimizer=None).fit(
         grid, np.column_stack([y[:25], y[25:50]])
     )
-    drawn = riesz.sobol_indices(two, grid, posterior=True, draws=3, seed=1).draws
+    drawn = riesz.sobol_indices(two, grid, posterior=True, draws=3, random_state=1).draws
     assert drawn["total_order"].shape == (3, 2, 2) and drawn["variance"].shape == (3, 2)
     with pytest.raises(ValueError, match="posterior=True"):
         riesz.sobol_indices(model, grid, draws=3)

@@ -69,13 +69,13 @@ def test_samples_come_with_standard_errors(data):
     wide = np.hstack([X, X[:, ::-1] + np.sin(3 * X)])
     model = KernelRidge(kernel="rbf", gamma=0.05, alpha=0.1).fit(wide, y)
     exact = riesz.Explainer(model, game=riesz.Observational(ridge=0.01))(wide[:3])
-    explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3)
+    explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, random_state=3)
     sampled = explainer(wide[:3])
     assert explainer.exactness == sampled.exactness == "estimated" and "coalitions" in explainer.reason
     assert sampled.certificate is None and sampled.std_error.shape == (3, 8) and sampled.sampling.seed == 3
     assert (np.abs(sampled.values - exact.values) < 6 * sampled.std_error + 1e-9).all()
     np.testing.assert_allclose(sampled.residual, 0, atol=1e-9)
-    again = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3, threads=1)(
+    again = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, random_state=3, threads=1)(
         wide[:3]
     )
     np.testing.assert_array_equal(sampled.values, again.values)
@@ -178,7 +178,7 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     three = SVC(gamma=0.05, decision_function_shape="ovo").fit(wide, np.digitize(y, [-0.5, 0.5]))
     rows = wide[:3].copy()
     for model in (processes, three):
-        options = dict(game=riesz.Observational(ridge=0.01), seed=3)
+        options = dict(game=riesz.Observational(ridge=0.01), random_state=3)
         explainer = riesz.Explainer(model, wide[:30], coalitions=100, **options)
         estimate = explainer(rows)
         rows[:] = 0.0

@@ -122,7 +122,7 @@ work = {
     "predictions": lambda: model.predict(many),
     "standard deviations": lambda: process.predict(many, return_std=True),
     "values of a function": lambda: riesz.Explainer(
-        lambda rows: rows @ X[0], background=X[:2000], seed=0
+        lambda rows: rows @ X[0], background=X[:2000], random_state=0
     )(X[:300]),
 }
 for name, one in work.items():

@@ -68,7 +68,7 @@ def test_models_without_product_form_are_estimated(data):
         (riesz.KernelRidge(kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y), None),
     ]:
         function = function or model.predict
-        explainer = riesz.Explainer(model, X[:4], permutations=8, seed=3)
+        explainer = riesz.Explainer(model, X[:4], permutations=8, random_state=3)
         assert explainer.exactness == "estimated" and explainer.reason and "estimated" in repr(explainer)
         explanation = explainer(X[20:22])
         agree(explanation, [interventional(function, x, X[:4]) for x in X[20:22]])
@@ -108,12 +108,12 @@ def test_the_seed_decides_and_rows_do_not_depend_on_each_other(data):
     X, y = data
     X = np.hstack([X, np.sin(3 * X), X**2])
     model = SVR(kernel="sigmoid").fit(X, y)
-    all_rows = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
-    again = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
+    all_rows = riesz.Explainer(model, X[:5], random_state=1)(np.tile(X, (2, 1)))
+    again = riesz.Explainer(model, X[:5], random_state=1)(np.tile(X, (2, 1)))
     np.testing.assert_array_equal(all_rows.values, again.values)
-    np.testing.assert_array_equal(riesz.Explainer(model, X[:5], seed=1)(X[:3]).values, all_rows.values[:3])
-    assert (riesz.Explainer(model, X[:5], seed=2)(X[:3]).values != all_rows.values[:3]).any()
-    finer = riesz.Explainer(model, X[:5], seed=1, permutations=70)(X[:3])
+    np.testing.assert_array_equal(riesz.Explainer(model, X[:5], random_state=1)(X[:3]).values, all_rows.values[:3])
+    assert (riesz.Explainer(model, X[:5], random_state=2)(X[:3]).values != all_rows.values[:3]).any()
+    finer = riesz.Explainer(model, X[:5], random_state=1, permutations=70)(X[:3])
     assert finer.std_error.max() < 0.25 * all_rows.std_error[:3].max()
     assert finer.sampling.evaluations == 5 + 3 + 3 * 5 * 70 * 2 * 11 and finer.sampling.seed == 1
 
@@ -213,7 +213,7 @@ def test_invalid_estimates_are_refused(data):
     with pytest.raises(ValueError, match="permutations = 1"):
         riesz.Explainer(poly, X[:2], permutations=1)
     with pytest.raises(ValueError, match="seed = -1"):
-        riesz.Explainer(poly, X[:2], seed=-1)
+        riesz.Explainer(poly, X[:2], random_state=-1)
     with pytest.raises(ValueError, match="X has 3 columns, but the model has 4"):
         riesz.Explainer(poly, X[:2])(X[:, :3])
     for function, kind, words in [
@@ -406,7 +406,7 @@ def test_settings_without_a_use_are_refused(data):
     tied = riesz.KernelRidge(kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y)
     for option, words in [
         ({"permutations": 9}, "permutations belongs to the estimator by permutations"),
-        ({"seed": 0}, "seed belongs to values that are drawn"),
+        ({"random_state": 0}, "seed belongs to values that are drawn"),
         ({"coalitions": 9}, "coalitions belongs to the observational game and kernel_shap"),
     ]:
         for background in (None, X[:5]):
@@ -417,9 +417,9 @@ def test_settings_without_a_use_are_refused(data):
                 riesz.Explainer(model, X[:5], **option)
     # A seed is used if landmarks are chosen.
     game = riesz.Observational(X, landmarks=5, ridge=0.1)
-    first, other, again = (riesz.Explainer(exact, game=game, seed=s)(X[:2]).values for s in (1, 2, 1))
+    first, other, again = (riesz.Explainer(exact, game=game, random_state=s)(X[:2]).values for s in (1, 2, 1))
     assert (first != other).any() and (first == again).all()
-    riesz.Explainer(exact.predict, X[:5], estimator="permutation", permutations=9, seed=4)
+    riesz.Explainer(exact.predict, X[:5], estimator="permutation", permutations=9, random_state=4)
 
 
 def test_invalid_rows_are_refused(data):

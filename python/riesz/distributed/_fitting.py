@@ -157,7 +157,7 @@ def fit(
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     categorical: Sequence[str] = (),
-    seed: int = 0,
+    random_state: int = 0,
     engine: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> LandmarkFit:
@@ -233,7 +233,7 @@ def fit(
         ("landmarks", landmarks, 1),
         ("folds", folds, 2),
         ("corrections", corrections, 0),
-        ("seed", seed, 0),
+        ("random_state", random_state, 0),
     ):
         if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < minimum:
             raise ValueError(f"{name} = {count!r}: it is a whole number from {minimum}")
@@ -274,7 +274,7 @@ def fit(
         "corrections": int(corrections) if model == "krr" else 0,
         "solver": None if solver == "auto" else solver,
         "tolerance": float(tolerance),
-        "seed": int(seed),
+        "seed": int(random_state),
         "kind": kinds[model],
     }
     chosen_engine = engine_of(engine)
