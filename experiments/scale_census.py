@@ -163,7 +163,7 @@ def bars(options, work, fit_options, combined, background):
             "-o",
             model,
         )
-        explainer = riesz.Explainer(str(model), background, covariance=True, threads=options.threads)
+        explainer = riesz.Explainer(str(model), background, covariance=True, n_jobs=options.threads)
         explanations.append(explainer(sample))
     for name, coarse, fine in (("500, 1,000", *explanations[:2]), ("1,000, 2,000", *explanations[1:])):
         moved, width = np.abs(fine.values - coarse.values), 1.96 * coarse.sd

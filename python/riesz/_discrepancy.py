@@ -313,7 +313,7 @@ def mmd_test(
     groups: Groups | None = None,
     interactions: bool = False,
     random_state: int = 0,
-    threads: int | None = None,
+    n_jobs: int | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> TestResult:
     """Two-sample test by the maximum mean discrepancy, attributed to features.
@@ -363,8 +363,8 @@ def mmd_test(
         Whether to compute interaction values of pairs of features, in O((n + m)² d²).
     random_state : int
         Seed of the draws.
-    threads : int, optional
-        Number of threads, by default one per core. Results do not depend on it.
+    n_jobs : int, optional
+        Number of threads; ``None`` or -1 for one per core. Results do not depend on it.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
 
@@ -415,7 +415,7 @@ def mmd_test(
         estimator == "biased",
         blocks[estimator],
         _options(factors, attribute, groups, interactions, permutations, random_state, x.names),
-        threads_of(threads),
+        threads_of(n_jobs),
     )
     result = TestResult._wrap(core, "MMD²", x.names)
     object.__setattr__(result, "_compared", (x, z, result.kernel._to_json(x.names)))
@@ -440,7 +440,7 @@ def hsic_test(
     groups: Groups | None = None,
     interactions: bool = False,
     random_state: int = 0,
-    threads: int | None = None,
+    n_jobs: int | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> TestResult:
     """Independence test by the Hilbert–Schmidt independence criterion, attributed to features.
@@ -480,7 +480,7 @@ def hsic_test(
         (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be numeric.
     side : {"X", "Y"}
         The side whose columns are the features.
-    factors, attribute, groups, interactions, random_state, threads, columns
+    factors, attribute, groups, interactions, random_state, n_jobs, columns
         As for :func:`mmd_test`; the target's kernel is not transformed.
 
     Returns
@@ -562,7 +562,7 @@ def hsic_test(
         estimator == "unbiased",
         None if decay is None else float(decay),
         _options(factors, attribute, groups, interactions, permutations, random_state, attributed_rows.names),
-        threads_of(threads),
+        threads_of(n_jobs),
     )
     return TestResult._wrap(core, "HSIC", attributed_rows.names)
 

@@ -132,8 +132,8 @@ class Explainer:
         player.
     weights : array of shape (b,), optional
         Weights of the background rows.
-    threads : int, optional
-        Number of threads, by default one per core. Results do not depend on it.
+    n_jobs : int, optional
+        Number of threads; ``None`` or -1 for one per core. Results do not depend on it.
     estimator : {"permutation", "kernel_shap"}, optional
         How values of a function are computed. The default is permutations for the interventional game and
         KernelSHAP for the observational one. KernelSHAP evaluates ``coalitions`` coalitions, the same for all
@@ -221,7 +221,7 @@ class Explainer:
         permutations: int | None = None,
         random_state: int | None = None,
         covariance: bool = False,
-        threads: int | None = None,
+        n_jobs: int | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
         if isinstance(model, (str, os.PathLike)):
@@ -250,11 +250,11 @@ class Explainer:
             "unions": unions,
             "probabilities": probabilities,
             "link": link,
-            "threads": threads,
+            "n_jobs": n_jobs,
             "output_names": output_names,
             **options,
         }
-        self._threads = threads_of(threads)
+        self._threads = threads_of(n_jobs)
         if link not in ("identity", "logit"):
             raise ValueError(
                 f"link = {link!r}: it is 'identity', or 'logit' for the log-odds of a classifier's "
@@ -362,7 +362,7 @@ class Explainer:
         """Explains one text as a function of which of its words are present."""
         d = len(imported.feature_names)
         explainer = Explainer(
-            imported, np.zeros((1, d)), game="baseline", groups=groups, threads=self._threads, **self._options
+            imported, np.zeros((1, d)), game="baseline", groups=groups, n_jobs=self._threads, **self._options
         )
         return explainer(np.ones((1, d)))
 

@@ -13,7 +13,7 @@ from ._explainer import Explainer
 from ._explanation import Explanation
 from ._model_loading import Part
 from ._player_groups import Groups, model_players
-from ._validation import is_whole
+from ._validation import is_whole, threads_of
 
 __all__ = ["SageValues", "SobolIndices", "sage_values", "sobol_indices"]
 
@@ -150,7 +150,7 @@ def sobol_indices(
     posterior: bool = False,
     draws: int = 0,
     random_state: int = 0,
-    threads: int | None = None,
+    n_jobs: int | None = None,
 ) -> SobolIndices:
     """Sobol indices and Shapley effects: each feature's share of the variance of a model's output.
 
@@ -181,7 +181,7 @@ def sobol_indices(
         with a prior variance below 1e-9 of the largest are omitted.
     random_state : int, default 0
         Seed of the draws.
-    threads : int, optional
+    n_jobs : int, optional
 
     Notes
     -----
@@ -216,7 +216,7 @@ def sobol_indices(
             str(index).lower(),
             bool(posterior),
             draws,
-            threads,
+            threads_of(n_jobs),
         )
         variance, bounds = core.predictions[0], np.asarray(bound)
         scale = np.full(len(bounds), np.nan)
@@ -262,7 +262,7 @@ def sage_values(
     weights: Any = None,
     permutations: int = 256,
     random_state: int = 0,
-    threads: int | None = None,
+    n_jobs: int | None = None,
 ) -> SageValues:
     """SAGE values: the contribution of each feature to reducing a model's loss (Covert, Lundberg and Lee
     2020).
@@ -288,7 +288,7 @@ def sage_values(
     permutations : int, default 256
         Number of random orders; each is also used in reverse.
     random_state : int, default 0
-    threads : int, optional
+    n_jobs : int, optional
 
     Examples
     --------
@@ -329,7 +329,7 @@ def sage_values(
         active_players,
         int(permutations),
         int(random_state),
-        threads,
+        threads_of(n_jobs),
     )
     ordered = lambda numbers: None if numbers is None else _in_player_order(numbers, explainer)
     return SageValues(

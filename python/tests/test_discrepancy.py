@@ -237,7 +237,7 @@ def test_aggregated_tests_name_the_kernel(samples):
 
 def test_results_do_not_depend_on_threads(samples):
     X, Z = samples
-    serial, parallel = (riesz.mmd_test(X, Z, random_state=3, threads=t, permutations=200) for t in (1, 2))
+    serial, parallel = (riesz.mmd_test(X, Z, random_state=3, n_jobs=t, permutations=200) for t in (1, 2))
     assert serial.pvalue == parallel.pvalue and (serial.null_distribution == parallel.null_distribution).all()
     assert (
         riesz.mmd_test(X, Z, random_state=4, permutations=200).null_distribution != serial.null_distribution

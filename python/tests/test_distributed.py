@@ -337,7 +337,7 @@ class Killing:
     """An engine on Dask whose unit 5 waits until its worker was killed. The test kills the worker when it
     knows the process."""
 
-    threads = 1
+    n_jobs = 1
 
     def __init__(self, client, folder):
         from riesz.distributed._dask import Dask
@@ -580,7 +580,7 @@ def session():
 class Failing:
     """An engine on Spark that kills the worker of the first attempt at unit 3."""
 
-    threads = 1
+    n_jobs = 1
 
     def __init__(self, session, folder):
         from riesz.distributed._spark import Spark

@@ -462,11 +462,11 @@ def test_hostile_input(data, tmp_path):
             ValueError,
             "column 'a'",
         ),
-        (lambda: riesz.Explainer(model, X[:5], threads=0), ValueError, "threads"),
+        (lambda: riesz.Explainer(model, X[:5], n_jobs=0), ValueError, "n_jobs"),
         (
-            lambda: riesz.Explainer(model, X[:5], threads=10**6),
+            lambda: riesz.Explainer(model, X[:5], n_jobs=10**6),
             ValueError,
-            "threads = 1000000: it is a whole number from 1 to 1024",
+            "n_jobs = 1000000: it is a whole number from 1 to 1024",
         ),
         (lambda: riesz.Explainer(model, X[0]), ValueError, r"background has 1 dimension.*give \[row\]"),
         (lambda: riesz.Explainer(model, game=None), TypeError, "game = None"),
@@ -519,8 +519,8 @@ def test_empty_and_large_batches_and_threads_agree(data):
     model = SVR().fit(X, y)
     assert riesz.Explainer(model, X[:5])(X[:0]).values.shape == (0, 4)
     rows = np.tile(X, (40, 1))
-    all_at_once = riesz.Explainer(model, X[:5], threads=1)(rows).values
-    assert (riesz.Explainer(model, X[:5], threads=2)(rows).values == all_at_once).all()
+    all_at_once = riesz.Explainer(model, X[:5], n_jobs=1)(rows).values
+    assert (riesz.Explainer(model, X[:5], n_jobs=2)(rows).values == all_at_once).all()
     assert (riesz.Explainer(model, X[:5])(rows[:1]).values == all_at_once[:1]).all()
 
 

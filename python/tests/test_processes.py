@@ -23,14 +23,14 @@ model = KernelRidge().fit(X, y)
 process = GaussianProcessRegressor(optimizer=None).fit(X, y)
 classifier = GaussianProcessClassifier(optimizer=None).fit(X[:100], labels[:100])
 explainers = [
-    riesz.Explainer(model, threads=1),
+    riesz.Explainer(model, n_jobs=1),
     riesz.Explainer(model, background=X[:20]),
     riesz.Explainer(model, game=riesz.Observational()),
     riesz.Explainer(model.predict, background=X[:20]),
 ]
 work = [
     *[lambda e=e: e(X[:5]).values for e in explainers],
-    lambda: riesz.Explainer(model, background=X[:10], threads=2)(X[:5]).values,
+    lambda: riesz.Explainer(model, background=X[:10], n_jobs=2)(X[:5]).values,
     lambda: model.predict(X),
     lambda: classifier.predict_proba(X),
     lambda: process.predict(X, return_std=True)[1],
@@ -109,7 +109,7 @@ many = np.tile(X, (20, 1))
 ard = rk.RBF([1.0] * 20)
 work = {
     "exact values": lambda: riesz.Explainer(model, background=X[:200])(X),
-    "preparing": lambda: riesz.Explainer(model, background=many, threads=1),
+    "preparing": lambda: riesz.Explainer(model, background=many, n_jobs=1),
     "krr": lambda: KernelRidge("auto", folds=300).fit(x, y[some]),
     "krr with protection": lambda: KernelRidge(protect=[0]).fit(np.tile(X[:9000], (1, 4)), y[:9000]),
     "klr": lambda: KernelLogisticRegression("auto", folds=300).fit(x, labels[some]),

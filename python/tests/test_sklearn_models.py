@@ -361,7 +361,7 @@ def test_explainers_are_copied_and_pickled(data, tmp_path):
     shared = {
         "groups": {"pair": [1, 3]},
         "weights": np.arange(1.0, 6.0),
-        "threads": 1,
+        "n_jobs": 1,
         "output_names": ["price"],
     }
     for model, options in [

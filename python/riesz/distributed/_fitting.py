@@ -26,7 +26,7 @@ class _Shared:
 
     data: Data
     job: str
-    threads: int | None
+    n_jobs: int | None
     folder: str | None = None
     plan: bytes = b""
     coefficients: bytes = b""
@@ -51,7 +51,7 @@ def _all_levels(shared: _Shared, parts: Sequence[bytes]) -> bytes:
 
 
 def _survey(shared: _Shared, task: _Task) -> bytes:
-    return _core.survey_rows(shared.job, shared.data.rows(task[1]), shared.threads)
+    return _core.survey_rows(shared.job, shared.data.rows(task[1]), shared.n_jobs)
 
 
 def _kernel(shared: _Shared, task: _Task) -> bytes:
@@ -66,7 +66,7 @@ def _statistics(shared: _Shared, task: _Task) -> bytes:
     number, unit = task
 
     def make() -> bytes:
-        return _core.unit_statistics(shared.plan, shared.data.rows(unit), number, shared.threads)
+        return _core.unit_statistics(shared.plan, shared.data.rows(unit), number, shared.n_jobs)
 
     return stored(
         shared.folder,
@@ -85,7 +85,7 @@ def _pass(shared: _Shared, task: _Task) -> bytes:
 
     def make() -> bytes:
         return _core.unit_pass(
-            shared.plan, shared.coefficients, shared.data.rows(unit), number, shared.threads
+            shared.plan, shared.coefficients, shared.data.rows(unit), number, shared.n_jobs
         )
 
     def check(content: bytes) -> bytes:
@@ -283,7 +283,7 @@ def fit(
         request = json.dumps([rows.digest_text(), settings, kernel, standardise, _core.__version__])
         folder = os.path.join(os.path.abspath(checkpoint), hashlib.sha256(request.encode()).hexdigest()[:16])
     units = list(enumerate(rows.units()))
-    shared = _Shared(rows, "", chosen_engine.threads)
+    shared = _Shared(rows, "", chosen_engine.n_jobs)
     if rows.categories():
         levels_of_columns = json.loads(chosen_engine.reduce("levels", shared, units, _levels, _all_levels))
         rows = rows.with_levels([in_order(set(levels)) for levels in levels_of_columns])
