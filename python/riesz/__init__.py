@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from . import games, kernels, plots
 from ._components import Component, FunctionalANOVA, functional_anova
 from ._core import UnsupportedModelError, __version__
-from ._discrepancy import TestResult, hsic_test, mmd_test
+from ._discrepancy import KernelTestResult, hsic_test, mmd_test
 from ._expansion import Expansion
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation, Sampling
@@ -106,6 +106,7 @@ __all__ = [
     "Interventional",
     "KernelLogisticRegression",
     "KernelRidge",
+    "KernelTestResult",
     "MarginalProduct",
     "MediatorShares",
     "Observational",
@@ -118,7 +119,6 @@ __all__ = [
     "Sampling",
     "Semivalue",
     "SobolIndices",
-    "TestResult",
     "TopInteractions",
     "UnsupportedModelError",
     "__version__",

@@ -153,8 +153,8 @@ class Explainer:
     random_state : int, default 0
         Seed of the draws for estimates and for the observational game.
 
-        ``coalitions``, ``std_error``, ``permutations`` and ``random_state`` are refused if they have no effect, for
-        example when values are exact.
+        ``coalitions``, ``std_error``, ``permutations`` and ``random_state`` are refused if they have no
+        effect, for example when values are exact.
     covariance : bool, default False
         Whether explanations include the posterior :attr:`~Explanation.covariance` of the Shapley values, and
         with it :meth:`~Explanation.interval`. For Gaussian processes of riesz and scikit-learn, and model

@@ -302,11 +302,15 @@ class Explanation:
             self._core.probability(int(positions[0]), int(positions[1]), bool(by_size)), (0, 2)
         )
 
-    def probability_of_top(self, k: int, *, n_samples: int = 10_000, random_state: int = 0) -> tuple[Any, Any]:
+    def probability_of_top(
+        self, k: int, *, n_samples: int = 10_000, random_state: int = 0
+    ) -> tuple[Any, Any]:
         """Returns the probability that the ``k`` features with the largest absolute values in a row are the
         true top ``k``, and its standard error, estimated from draws; each (n,), or (n, m)."""
         self._check_uncertainty(joint=True)
-        estimates = self._core.probability_of_top(_count(k, "k"), _count(n_samples, "n_samples"), random_state)
+        estimates = self._core.probability_of_top(
+            _count(k, "k"), _count(n_samples, "n_samples"), random_state
+        )
         return self._shown(estimates[0], (0, 2)), self._shown(estimates[1], (0, 2))
 
     def sample(self, n_samples: int, *, random_state: int = 0) -> Any:

@@ -181,7 +181,7 @@ def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 
     e = _table(result._attribution_explanation()[0], max_display, single=True)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.3 + 0.36 * len(lines))
-    values, bands, adjusted = e._values[0, :, 0], result.bands, result.adjusted_pvalues
+    values, bands, adjusted = e._values[0, :, 0], result.null_interval, result.adjusted_pvalues
     for y, (_, players) in zip(range(len(lines))[::-1], lines):
         size = values[players].sum()
         colour = UP if size > 0 else DOWN
@@ -219,20 +219,20 @@ def witness(witness: Any, ax: Axes | None = None) -> Axes:
     where the first sample has more mass and negative where the second has more."""
     ax = _axes(ax, height=3.4)
     values, deviations = witness.values, 2.0 * witness.std_error
-    if witness.places.dtype == object:
+    if witness.grid.dtype == object:
         positions = np.arange(len(values))
         ax.bar(positions, values, color=[UP if v > 0 else DOWN for v in values], width=0.6, zorder=3)
         ax.errorbar(
             positions, values, deviations, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4
         )
-        ax.set_xticks(positions, witness.places)
+        ax.set_xticks(positions, witness.grid)
     else:
         ax.fill_between(
-            witness.places, values - deviations, values + deviations, color="#dfe2e6", linewidth=0, zorder=1
+            witness.grid, values - deviations, values + deviations, color="#dfe2e6", linewidth=0, zorder=1
         )
         for sign, colour in [(1, UP), (-1, DOWN)]:
             ax.plot(
-                witness.places,
+                witness.grid,
                 np.where(values * sign >= 0, values, np.nan),
                 color=colour,
                 linewidth=1.6,

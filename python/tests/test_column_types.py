@@ -103,18 +103,18 @@ def test_row_numbers_and_marks_are_warned_of(frame):
 
 def test_columns_of_both_samples_have_the_same_type(frame):
     X, Z = frame[["b"]].iloc[:30], frame[["b"]].iloc[30:]
-    expected = riesz.mmd_test(X, Z, permutations=20)
+    expected = riesz.mmd_test(X, Z, n_permutations=20)
     with pytest.warns(UserWarning, match="amounts in kg"):
         actual = riesz.mmd_test(
-            X.assign(b=X["b"].map("{} kg".format)), Z.assign(b=Z["b"].map("{} kg".format)), permutations=20
+            X.assign(b=X["b"].map("{} kg".format)), Z.assign(b=Z["b"].map("{} kg".format)), n_permutations=20
         )
     assert actual.statistic == expected.statistic
     as_text = riesz.mmd_test(
-        X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), permutations=20, columns={"b": "text"}
+        X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), n_permutations=20, columns={"b": "text"}
     )
     assert (
         as_text.statistic
-        != riesz.mmd_test(X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), permutations=20).statistic
+        != riesz.mmd_test(X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), n_permutations=20).statistic
     )
 
 

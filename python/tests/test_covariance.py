@@ -147,7 +147,9 @@ def test_probabilities_are_shares_of_draws():
     draws = explanation.sample(20_000, random_state=1)
     assert draws.shape == (20_000, 3, 4) and np.array_equal(draws, explanation.sample(20_000, random_state=1))
     # The draws of a row don't depend on the other rows.
-    assert np.array_equal(explanation[1].sample(7, random_state=1), explanation.sample(7, random_state=1)[:, 1])
+    assert np.array_equal(
+        explanation[1].sample(7, random_state=1), explanation.sample(7, random_state=1)[:, 1]
+    )
     error = explanation.sd / np.sqrt(20_000)
     assert (np.abs(draws.mean(axis=0) - explanation.values) < 4.5 * error).all()
     for i in range(3):

@@ -75,9 +75,9 @@ def test_samples_come_with_standard_errors(data):
     assert sampled.certificate is None and sampled.std_error.shape == (3, 8) and sampled.sampling.seed == 3
     assert (np.abs(sampled.values - exact.values) < 6 * sampled.std_error + 1e-9).all()
     np.testing.assert_allclose(sampled.residual, 0, atol=1e-9)
-    again = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, random_state=3, n_jobs=1)(
-        wide[:3]
-    )
+    again = riesz.Explainer(
+        model, game=riesz.Observational(ridge=0.01), coalitions=120, random_state=3, n_jobs=1
+    )(wide[:3])
     np.testing.assert_array_equal(sampled.values, again.values)
     target = sampled.std_error.max()
     finer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), std_error=target / 2)(wide[:3])

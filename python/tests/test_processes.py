@@ -42,9 +42,9 @@ work = [
     lambda: SVC(C="auto").fit(X, labels).predict(X),
     lambda: SVR().fit(X, y).predict(X),
     lambda: GaussianProcessRegressor(riesz.kernels.RBF(1.0)).fit(X[:80], y[:80]).predict(X),
-    lambda: riesz.mmd_test(X[:100], X[100:], permutations=20).values,
-    lambda: riesz.hsic_test(X, y, permutations=20).values,
-    lambda: SelectHSIC(n_features=2, method="lasso").fit(X, y).scores_,
+    lambda: riesz.mmd_test(X[:100], X[100:], n_permutations=20).values,
+    lambda: riesz.hsic_test(X, y, n_permutations=20).values,
+    lambda: SelectHSIC(n_features_to_select=2, method="lasso").fit(X, y).scores_,
 ]
 
 

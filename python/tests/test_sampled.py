@@ -111,7 +111,9 @@ def test_the_seed_decides_and_rows_do_not_depend_on_each_other(data):
     all_rows = riesz.Explainer(model, X[:5], random_state=1)(np.tile(X, (2, 1)))
     again = riesz.Explainer(model, X[:5], random_state=1)(np.tile(X, (2, 1)))
     np.testing.assert_array_equal(all_rows.values, again.values)
-    np.testing.assert_array_equal(riesz.Explainer(model, X[:5], random_state=1)(X[:3]).values, all_rows.values[:3])
+    np.testing.assert_array_equal(
+        riesz.Explainer(model, X[:5], random_state=1)(X[:3]).values, all_rows.values[:3]
+    )
     assert (riesz.Explainer(model, X[:5], random_state=2)(X[:3]).values != all_rows.values[:3]).any()
     finer = riesz.Explainer(model, X[:5], random_state=1, permutations=70)(X[:3])
     assert finer.std_error.max() < 0.25 * all_rows.std_error[:3].max()
