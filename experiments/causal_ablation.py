@@ -51,7 +51,9 @@ LEVELS = np.arange(1, 100) / 100
 
 
 def fused(studies, seed, draws):
-    fusion = riesz.CausalFusion(treatment="x", outcome="t", randomized=True, draws=draws, random_state=seed)
+    fusion = riesz.CausalFusion(
+        treatment="x", outcome="t", randomized=True, n_hyperparameter_samples=draws, random_state=seed
+    )
     return fusion.fit([pd.DataFrame(study) for study in studies])
 
 

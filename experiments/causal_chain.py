@@ -75,7 +75,11 @@ def chain(options, axes):
             treatments = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
             pairs = [tuple(study.values()) for study in studies]
             fusion = riesz.CausalFusion(
-                treatment="x", outcome="t", draws=options.draws, random_state=seed, **design
+                treatment="x",
+                outcome="t",
+                n_hyperparameter_samples=options.draws,
+                random_state=seed,
+                **design,
             )
             effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(treatments)
             ways = {"riesz": (effect.mean, effect.sd)}
@@ -148,7 +152,11 @@ def extend(options, axes):
 
         def extended(more_first, more_second):
             fusion = riesz.CausalFusion(
-                treatment="x", outcome="t", randomized=True, draws=options.draws, random_state=seed
+                treatment="x",
+                outcome="t",
+                randomized=True,
+                n_hyperparameter_samples=options.draws,
+                random_state=seed,
             )
             model = fusion.fit([first.head(n + more_first), second.head(m + more_second)])
             return model, np.log(np.sqrt(np.mean((model.effect(treatments).mean - truth(treatments)) ** 2)))
@@ -231,7 +239,9 @@ def explain_treatments(draws, seed, rng, z, a, b):
     n, e = len(z), lambda: rng.normal(size=len(z))
     y, ys = a + b / 2 + a * b / 2 + 0.7 * z + 0.3 * e(), rng.uniform(-5, 5, n)
     graph = "z -> a; z -> b; z -> y; a -> y; b -> y; y -> t"
-    fusion = riesz.CausalFusion(graph, treatment=["a", "b"], outcome="t", draws=draws, random_state=seed)
+    fusion = riesz.CausalFusion(
+        graph, treatment=["a", "b"], outcome="t", n_hyperparameter_samples=draws, random_state=seed
+    )
     model = fusion.fit(
         [
             pd.DataFrame({"a": a, "b": b, "z": z, "y": y}),
@@ -261,7 +271,9 @@ def explain_mediators(draws, seed, rng, z, a, b):
     ps, qs = rng.uniform(-3, 3, n), rng.uniform(-2.5, 2.5, n)
     outcome_of = lambda p, q: np.sin(2 * p) + 0.5 * p * q
     graph = "z -> a; z -> b; z -> p; z -> q; a -> p; b -> q; p -> t; q -> t"
-    fusion = riesz.CausalFusion(graph, treatment=["a", "b"], outcome="t", draws=draws, random_state=seed)
+    fusion = riesz.CausalFusion(
+        graph, treatment=["a", "b"], outcome="t", n_hyperparameter_samples=draws, random_state=seed
+    )
     model = fusion.fit(
         [
             pd.DataFrame({"a": a, "b": b, "z": z, "p": p, "q": q}),

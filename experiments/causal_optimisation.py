@@ -83,7 +83,9 @@ def tried(make, n, m, seed, draws, outside):
     values = truth(grid)
     lacking = (values.max() - values) / np.ptp(values)
     order = rng.permutation(201)
-    model = riesz.CausalFusion(treatment="x", outcome="t", draws=draws, random_state=seed, **design)
+    model = riesz.CausalFusion(
+        treatment="x", outcome="t", n_hyperparameter_samples=draws, random_state=seed, **design
+    )
     model.fit([pd.DataFrame(study) for study in studies])
     regrets = {"random": np.minimum.accumulate(lacking[order[:MAX_TRIALS]])}
     for prior in PRIORS[:-1]:

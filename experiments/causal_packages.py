@@ -133,7 +133,11 @@ def joint(options, axes):
             effect, contrast = truth(treatments), truth(treatments) - truth(np.array([base]))
             before = time.process_time()
             fusion = riesz.CausalFusion(
-                treatment="x", outcome="t", draws=options.draws, random_state=seed, **design
+                treatment="x",
+                outcome="t",
+                n_hyperparameter_samples=options.draws,
+                random_state=seed,
+                **design,
             )
             fusion.fit([pd.DataFrame(studies[0]).head(250), pd.DataFrame(studies[1])])
             effects, less = fusion.effect(treatments), fusion.effect(treatments, baseline=base)
@@ -249,7 +253,9 @@ PUBLISHED = {
 
 def riesz_effects(data, grid, draws, seed, hundred):
     """The effects by riesz for one data set: of D given B = 0 for ``hundred`` rows, otherwise of B."""
-    fusion = lambda **design: riesz.CausalFusion(outcome="t", draws=draws, random_state=seed, **design)
+    fusion = lambda **design: riesz.CausalFusion(
+        outcome="t", n_hyperparameter_samples=draws, random_state=seed, **design
+    )
     again = pd.DataFrame({"y": data.y, "t": data.y})
     if hundred:
         door = fusion(treatment="d", adjust=["b", "c"]).fit([data, again]).effect(grid, given={"b": 0.0})

@@ -99,7 +99,7 @@ def kernel(table, space, covariates):
 def methods(large):
     """The settings of the processes by name, each with the fine pixels that it uses: all, a part, or a
     part for tuning and then all."""
-    variants = {"": {}, ", averaged": {"average": True}}
+    variants = {"": {}, ", averaged": {"n_hyperparameter_samples": 64}}
     exact = {f"S-CMP{suffix}": settings for suffix, settings in variants.items()}
     exact |= {
         f"S-CMP, regression certain{suffix}": {"mediation_noise": 0.0, **settings}
@@ -132,7 +132,9 @@ def learnt(rows, means, has_rows, settings):
     else:
         bags, roles["mediators"] = means.assign(T=means["T"].mask(has_rows)), MEDIATORS
         start["mediator_kernel"] = kernel(means, SPACE, ["P"])
-    model = riesz.AggregateGaussianProcess(**{"average": False, "random_state": 0, **start, **settings})
+    model = riesz.AggregateGaussianProcess(
+        **{"n_hyperparameter_samples": 0, "random_state": 0, **start, **settings}
+    )
     return model.fit(rows, bags, **roles)
 
 
@@ -204,8 +206,8 @@ def compared(options, axis, title, size, seeds, large=False):
             predictions = [model.predict(rows.iloc[part], return_std=True) for part in parts]
             score = scored([np.concatenate(values) for values in zip(*predictions)], truth, known)
             results.setdefault(name, []).append([*score, time.process_time() - start])
-            if model.effective_draws_ is not None:
-                draws.append(model.effective_draws_)
+            if model.effective_sample_size_ is not None:
+                draws.append(model.effective_sample_size_)
             if large:
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
                 print(

@@ -81,7 +81,7 @@ def labels(options, axes):
         model = riesz.AggregateGaussianProcess(random_state=seed)
         model.fit(sample[[*columns, "group"]], rates.rename("rate").reset_index(), bag="group", target="rate")
         covered.append(model.left_out_.coverage)
-        effective_draws.append(model.effective_draws_)
+        effective_draws.append(model.effective_sample_size_)
         means = sample.groupby("group")[columns].mean()
         known = LogisticRegression()
         inside = cross_val_predict(known, sample[columns], sample.high, cv=5, method="predict_proba")[:, 1]
@@ -210,7 +210,13 @@ def fitted(rows, mediators, z, settings):
             [bags.assign(y=matched[:, 0]), pd.DataFrame({"bag": range(16, 28), "z": z, "y": query[:, 0]})]
         )
         columns["mediators"] = ["y"]
-    known = {"row_noise": 0.0, "optimizer": None, "average": False, "prior_mean": 0.0, "normalize_y": False}
+    known = {
+        "row_noise": 0.0,
+        "optimizer": None,
+        "n_hyperparameter_samples": 0,
+        "prior_mean": 0.0,
+        "normalize_y": False,
+    }
     return riesz.AggregateGaussianProcess(RBF(1.0), **{**known, **settings}).fit(
         rows, bags, bag="bag", target="z", **columns
     )

@@ -86,7 +86,7 @@ def process(x, y, targets, penalty):
         mediator_kernel=Linear(),
         mediator_ridge=RIDGE,
         optimizer=None,
-        average=False,
+        n_hyperparameter_samples=0,
         **published,
     ).fit(rows, bags, bag="bag", target="target", mediators=MEDIATORS)
     return (model.shares(pd.DataFrame(np.eye(SIZE), columns=FEATURES)) @ targets).T

@@ -88,7 +88,7 @@ def seeds(options):
 
 
 def fitted(rows, bags, mediators=("middle",), **settings):
-    model = riesz.AggregateGaussianProcess(**{"average": False, "random_state": 0, **settings})
+    model = riesz.AggregateGaussianProcess(**{"n_hyperparameter_samples": 0, "random_state": 0, **settings})
     return model.fit(rows, bags, bag="slice", target="mean", mediators=list(mediators))
 
 
@@ -239,14 +239,17 @@ def mediated(options, axes):
             bags.assign(mean=bags["mean"].mask(with_rows)),
         )
         for name, settings in {
-            "S-CMP, constants kept, averaged": {"average": True},
+            "S-CMP, constants kept, averaged": {"n_hyperparameter_samples": 64},
             "S-CMP, constants kept, best alone": {},
-            "S-CMP, constants kept, averaged, regression certain": {"average": True, "mediation_noise": 0.0},
+            "S-CMP, constants kept, averaged, regression certain": {
+                "n_hyperparameter_samples": 64,
+                "mediation_noise": 0.0,
+            },
             "S-CMP, constants kept, best alone, regression certain": {"mediation_noise": 0.0},
             "S-CMP as published": {"published": True},
             "CMP as published": {"published": True, "mediator_examples": "rows"},
             "pseudo-targets with their covariance": {"operator": "pseudo"},
-            "two-sided, averaged": {"operator": "two-sided", "average": True},
+            "two-sided, averaged": {"operator": "two-sided", "n_hyperparameter_samples": 64},
             "two-sided, best alone": {"operator": "two-sided"},
         }.items():
             predicted = fitted(seen, parts, **settings).predict(rows, return_std=True)

@@ -84,7 +84,7 @@ def index_rows(options):
         start = time.perf_counter()
         large = len(np.unique(duels)) > 500
         draws = (20 if large else 1000) if options.full else (3 if large else 40)
-        result = spec_r(duels, items=frames.get(name), n_draws=draws, random_state=0)
+        result = spec_r(duels, items=frames.get(name), n_samples=draws, random_state=0)
         bayes_factor = share = "–"
         if name in frames and not large:
             items = frames[name]
@@ -148,7 +148,7 @@ def circle(count, seed):
         ]
         results.append((right_ones.mean(), model))
     (nested, model), (utility, _) = results
-    return nested, utility, rankability(model, items, n_draws=128, random_state=0)
+    return nested, utility, rankability(model, items, n_samples=128, random_state=0)
 
 
 def main():

@@ -152,7 +152,7 @@ def maps(n, bags):
         prior_mean=0.0,
         normalize_y=False,
         optimizer=None,
-        average=False,
+        n_hyperparameter_samples=0,
     )
 
     def act():

@@ -131,7 +131,7 @@ def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
     X, left, right, won = data(n, N, d)
     pairs = np.column_stack([left, right])
     options = {"kernel": RBF([lengthscale] * d), "optimizer": None, "landmarks": q, "random_state": 0}
-    fit = riesz.PreferenceClassifier(**options, n_draws=0)
+    fit = riesz.PreferenceClassifier(**options, n_samples=0)
     ms, model = milliseconds(lambda: fit.fit(X, pairs, outcome=won), 1, min_runs=1)
     scores = model.decision_function(X[left], X[right])
     rows = [("riesz", ms, f"{model.landmarks_} landmarks, to 1e-6")]
@@ -149,7 +149,7 @@ def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
     rows.append(
         ("numpy", ms, f"to 1e-6, {products} products; probabilities differ by {apart:.0e} (other landmarks)")
     )
-    drawn = riesz.PreferenceClassifier(**options, n_draws=8)
+    drawn = riesz.PreferenceClassifier(**options, n_samples=8)
     ms, _ = milliseconds(lambda: drawn.fit(X, pairs, outcome=won), 1, min_runs=1)
     rows.append(("riesz with 8 draws", ms, ""))
     print_table(f"Landmarks, {n:,} duels among {N} items with {d} features", rows)

@@ -482,7 +482,8 @@ def hsic_test(
         Columns to condition on: tests whether X and Y are dependent given them. The test uses the
         leave-one-out residuals of both in kernel ridge regressions on these columns, in O(n³). An imperfect
         regression leaves part of ``conditioning`` in the residuals, which counts as dependence and affects
-        the level (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be numeric.
+        the level (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be
+        numeric.
     attribute_to : {"X", "Y"}
         The side whose columns are the features.
     attribution, groups, interactions, random_state, n_jobs, columns

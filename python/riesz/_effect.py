@@ -65,17 +65,19 @@ class CausalEstimate:
         return replace(self, cov=cov, part_covariances=parts, _draw=None)
 
     def interval(
-        self, level: float = 0.95, draws: int | None = None, random_state: Any = None
+        self, level: float = 0.95, n_samples: int | None = None, random_state: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the lower and upper ends of the interval of each row, of a normal distribution with
-        :attr:`mean` and :attr:`sd`; with ``draws`` quantiles of this number of draws, whose tails are
-        heavier."""
+        :attr:`mean` and :attr:`sd`; with ``n_samples`` quantiles of this number of draws, whose tails
+        are heavier."""
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is between 0 and 1")
-        if draws is None:
+        if n_samples is None:
             half_width = ndtri(0.5 + level / 2) * self.sd
             return self.mean - half_width, self.mean + half_width
-        low, high = np.quantile(self.sample(draws, random_state), [0.5 - level / 2, 0.5 + level / 2], axis=1)
+        low, high = np.quantile(
+            self.sample(n_samples, random_state), [0.5 - level / 2, 0.5 + level / 2], axis=1
+        )
         # The mean of a skew distribution may lie outside its central interval, and few draws may all lie on
         # one side of it.
         return np.minimum(low, self.mean), np.maximum(high, self.mean)

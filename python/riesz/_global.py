@@ -36,24 +36,24 @@ class SobolIndices:
     bound: Any
     #: The values of the requested ``index``, not divided by the variance, as an explanation of one row.
     explanation: Explanation
-    #: With ``draws``, the indices of functions drawn from the posterior: ``first_order``, ``shapley_effects``
-    #: and ``total_order``, of shape (draws, d) or (draws, d, m), and ``variance``, (draws,) or (draws, m).
-    draws: dict[str, np.ndarray] | None = None
+    #: With ``n_samples``, the indices of functions drawn from the posterior: ``first_order``,
+    #: ``shapley_effects`` and ``total_order``, of shape (n_samples, d) or (n_samples, d, m), and ``variance``.
+    samples: dict[str, np.ndarray] | None = None
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[Any, Any]]:
-        """Returns credible intervals with probability ``level`` for each entry of :attr:`draws`, from
+        """Returns credible intervals with probability ``level`` for each entry of :attr:`samples`, from
         quantiles of the draws. They are central, but are extended to the estimate if it lies outside. Far
         from the support points draws vary less than the posterior."""
-        if self.draws is None:
+        if self.samples is None:
             raise ValueError(
-                "there are no draws: take a Gaussian process, sobol_indices(model, background, "
-                "posterior=True, draws=200)"
+                "there are no samples: take a Gaussian process, sobol_indices(model, background, "
+                "posterior=True, n_samples=200)"
             )
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
         ends = (1 - level) / 2, (1 + level) / 2
         intervals = {}
-        for name, drawn in self.draws.items():
+        for name, drawn in self.samples.items():
             low, high = np.quantile(drawn, ends, axis=0)
             intervals[name] = np.fmin(low, getattr(self, name)), np.fmax(high, getattr(self, name))
         return intervals
@@ -148,7 +148,7 @@ def sobol_indices(
     index: str = "shapley",
     weights: Any = None,
     posterior: bool = False,
-    draws: int = 0,
+    n_samples: int = 0,
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> SobolIndices:
@@ -174,8 +174,8 @@ def sobol_indices(
         For Gaussian processes with a posterior: whether to return the exact posterior mean of the indices'
         numerators and of the variance, instead of those of the mean function. They include the posterior
         variance, so variances are larger.
-    draws : int, default 0
-        With ``posterior``: number of functions drawn from the posterior, for :attr:`SobolIndices.draws` and
+    n_samples : int, default 0
+        With ``posterior``: number of functions drawn from the posterior, for :attr:`SobolIndices.samples` and
         :meth:`~SobolIndices.interval`. A draw is exact at the support points; elsewhere it is the conditional
         mean given its values there, so draws vary too little at inputs far from support points. Directions
         with a prior variance below 1e-9 of the largest are omitted.
@@ -200,9 +200,10 @@ def sobol_indices(
     True
     """
     explainer, part, active_players = single_expansion(model, background, groups, weights, "marginal_product")
-    if not is_whole(draws) or draws < 0 or (draws and not posterior):
+    if not is_whole(n_samples) or n_samples < 0 or (n_samples and not posterior):
         raise ValueError(
-            f"draws = {draws!r}: it is a whole number, and draws are from a posterior: give posterior=True"
+            f"n_samples = {n_samples!r}: it is a whole number, and samples are from a posterior: give "
+            "posterior=True"
         )
     rows = explainer._model_rows(explainer._background, "background")[0]
 
@@ -229,11 +230,11 @@ def sobol_indices(
     single = len(bounds) == 1
     shaped = {name: values[0] if single else values.T for name, values in indices.items()}
     draws_by_name = None
-    if draws:
-        _, drawn_values, _ = find((int(draws), int(random_state)))
+    if n_samples:
+        _, drawn_values, _ = find((int(n_samples), int(random_state)))
         # Shapes (outputs, draws, players) and (outputs, draws).
         values_by_draw = {
-            name: draws_of_output.reshape(len(bounds), draws, *draws_of_output.shape[1:])
+            name: draws_of_output.reshape(len(bounds), n_samples, *draws_of_output.shape[1:])
             for name, draws_of_output in drawn_values.items()
         }
         draws_by_name = {
@@ -248,7 +249,7 @@ def sobol_indices(
         variance=shaped["variance"],
         bound=bounds[0] if single else bounds,
         explanation=Explanation(core),
-        draws=draws_by_name,
+        samples=draws_by_name,
     )
 
 

@@ -9,7 +9,8 @@ An :class:`AggregateGaussianProcess` takes a table of rows with the name of thei
 >>> rows = pd.DataFrame({"height": rng.uniform(-2, 2, 200), "district": np.repeat(np.arange(20), 10)})
 >>> rows["height"] += rows.district / 5 - 2
 >>> bags = np.sin(rows.height).groupby(rows.district).mean().rename("yield").reset_index()
->>> model = riesz.AggregateGaussianProcess(average=False).fit(rows, bags, bag="district", target="yield")
+>>> model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0)
+>>> model = model.fit(rows, bags, bag="district", target="yield")
 >>> error = model.predict(rows) - np.sin(rows.height)
 >>> bool(np.abs(error).mean() < 0.1)
 True
@@ -106,10 +107,10 @@ class AggregateGaussianProcess(Downscaled):
         ``None`` keeps all hyper-parameters fixed. Tuning maximises the marginal likelihood times weakly
         informative priors around the start values, from two starts. Ridge and kernel of mediators are chosen
         to predict held-out bags best.
-    average : "auto", bool or int
-        Number of draws of the hyper-parameters from their posterior over which predictions are averaged
-        (``True``: 64), because the best hyper-parameters alone are overconfident with few targets.
-        ``"auto"`` averages for up to 300 targets, but not with ``"pseudo"``.
+    n_hyperparameter_samples : int or "auto"
+        Number of draws of the hyper-parameters from their posterior over which predictions are averaged,
+        because the best hyper-parameters alone are overconfident with few targets; 0 for none. ``"auto"``
+        is 64 for up to 300 targets, but 0 with ``"pseudo"``.
     inducing : None, int or array
         Number of inducing points, or the points themselves. ``None`` is exact up to 10,000 rows and 4,000
         bags (50,000 rows with mediators), and otherwise uses up to 1,000 points. With inducing points, the
@@ -134,7 +135,7 @@ class AggregateGaussianProcess(Downscaled):
     Attributes
     ----------
     expansion_ : Expansion
-        The map with the best hyper-parameters. Without ``average``, :meth:`predict` returns it.
+        The map with the best hyper-parameters. :meth:`predict` returns it if nothing is averaged.
     kernel_ : riesz.kernels.Kernel
         The kernel of ``expansion_``, in the units of the columns and the target.
     noise_, row_noise_, mediation_noise_ : float
@@ -145,7 +146,7 @@ class AggregateGaussianProcess(Downscaled):
     prior_mean_ : float
     log_marginal_likelihood_value_ : float
         At the best hyper-parameters; with inducing points of the approximate model.
-    effective_draws_ : float or None
+    effective_sample_size_ : float or None
         Effective number of posterior draws of hyper-parameters behind the average.
     bags_, targets_ : list of str
         Names of the bags with rows, and of the bags with targets.
@@ -179,7 +180,7 @@ class AggregateGaussianProcess(Downscaled):
         prior_mean=None,
         normalize_y=True,
         optimizer="fmin_l_bfgs_b",
-        average="auto",
+        n_hyperparameter_samples="auto",
         inducing=None,
         approximation="fitc",
         exact_totals=False,
@@ -200,7 +201,7 @@ class AggregateGaussianProcess(Downscaled):
         self.prior_mean = prior_mean
         self.normalize_y = normalize_y
         self.optimizer = optimizer
-        self.average = average
+        self.n_hyperparameter_samples = n_hyperparameter_samples
         self.inducing = inducing
         self.approximation = approximation
         self.exact_totals = exact_totals
@@ -371,7 +372,7 @@ class AggregateGaussianProcess(Downscaled):
             why = (
                 f"{'published=True' if self.published else 'operator=' + repr(self.operator)} takes the best"
             )
-        return draws_of(self.average, targets, self.optimizer, why)
+        return draws_of(self.n_hyperparameter_samples, targets, self.optimizer, why)
 
     def _points(self, tables: Tables, aggregates: _core.Aggregates) -> Any:
         """Returns inducing points, or their number; ``None`` for an exact fit."""
@@ -381,9 +382,10 @@ class AggregateGaussianProcess(Downscaled):
             return None
         if self.exact_totals or (self.inducing is None and aggregates.usual_points is None):
             return None
-        if self.average not in (False, "auto"):
+        if self.n_hyperparameter_samples not in (0, "auto"):
             raise ValueError(
-                f"average = {self.average!r}: fits through inducing points are not averaged: average=False"
+                f"n_hyperparameter_samples = {self.n_hyperparameter_samples!r}: fits through inducing "
+                "points are not averaged: take 0"
             )
         if self.inducing is None:
             return aggregates.usual_points
@@ -429,7 +431,7 @@ class AggregateGaussianProcess(Downscaled):
             self.mediator_kernel_ = rk._from_json(fitted.mediation[0], tables.mediators[0].names)
             self.mediator_ridge_ = fitted.mediation[1]
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
-        self.effective_draws_ = fitted.effective
+        self.effective_sample_size_ = fitted.effective
         self.residual_ = tables.values - sum(part.weight * part.fitted for part in self._parts)
         self.left_out_ = left_out(self._parts, tables)
 

@@ -93,10 +93,10 @@ class AggregateCountProcess(Downscaled):
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps all hyper-parameters fixed. Tuning maximises Laplace's approximation of the marginal
         likelihood times weakly informative priors around the start values, from two starts.
-    average : "auto", bool or int
-        Number of draws of the hyper-parameters from their posterior over which predictions are averaged
-        (``True``: 64), because the best hyper-parameters alone are overconfident with few counts. ``"auto"``
-        averages for up to 300 counts.
+    n_hyperparameter_samples : int or "auto"
+        Number of draws of the hyper-parameters from their posterior over which predictions are averaged,
+        because the best hyper-parameters alone are overconfident with few counts; 0 for none. ``"auto"`` is
+        64 for up to 300 counts.
     inducing : None, int or array
         Number of inducing points, or the points themselves; the values of f there determine it. ``None`` uses
         all rows up to 1,000, and otherwise twice the number of counts, between 200 and 1,000.
@@ -117,7 +117,7 @@ class AggregateCountProcess(Downscaled):
     prior_mean_ : float
     log_marginal_likelihood_value_ : float
         Laplace's approximation at the best hyper-parameters, and at the best prior mean if it is learnt.
-    effective_draws_ : float or None
+    effective_sample_size_ : float or None
         Effective number of posterior draws of hyper-parameters behind the average.
     bags_, targets_ : list of str
         Names of the bags with rows, and of the bags with counts.
@@ -146,7 +146,7 @@ class AggregateCountProcess(Downscaled):
         mediation_dispersion="auto",
         prior_mean=None,
         optimizer="fmin_l_bfgs_b",
-        average="auto",
+        n_hyperparameter_samples="auto",
         inducing=None,
         published=False,
         random_state=None,
@@ -161,7 +161,7 @@ class AggregateCountProcess(Downscaled):
         self.mediation_dispersion = mediation_dispersion
         self.prior_mean = prior_mean
         self.optimizer = optimizer
-        self.average = average
+        self.n_hyperparameter_samples = n_hyperparameter_samples
         self.inducing = inducing
         self.published = published
         self.random_state = random_state
@@ -207,7 +207,7 @@ class AggregateCountProcess(Downscaled):
         points = None if self.inducing is None else points_of(self.inducing, tables)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         draws = draws_of(
-            self.average,
+            self.n_hyperparameter_samples,
             len(tables.values),
             self.optimizer,
             "published=True takes the best" if self.published else None,
@@ -262,7 +262,7 @@ class AggregateCountProcess(Downscaled):
             self.mediator_kernel_ = rk._from_json(fitted.smoothing, tables.mediators[0].names)
         self.dispersion_, self.mediation_dispersion_ = fitted.dispersions
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
-        self.effective_draws_ = fitted.effective
+        self.effective_sample_size_ = fitted.effective
         self.fitted_ = self._mixed([part.fitted for part in self._parts])
         self.left_out_ = _left_out([(part.weight, part.left_out) for part in parts], tables)
 

@@ -126,7 +126,7 @@ class CausalEffect(Experiments, BaseEstimator):
         Whether treatments were assigned at random in study 1.
     differs : dict, optional
         For each study, the variables whose mechanism differs in it, for example ``{"study 2": ["psa"]}``.
-    draws : int, default 16
+    n_hyperparameter_samples : int, default 16
         Number of draws of the hyper-parameters over which the effect is averaged. 0 uses the best
         hyper-parameters alone, whose bands are too narrow if there are few rows.
     landmarks : int, optional
@@ -167,7 +167,7 @@ class CausalEffect(Experiments, BaseEstimator):
         front_door: str | Iterable[str] | None = None,
         randomized: bool = False,
         differs: Mapping[int | str, str | Iterable[str]] | None = None,
-        draws: int = 16,
+        n_hyperparameter_samples: int = 16,
         landmarks: int | None = None,
         random_state: Any = None,
         columns: Mapping[str, str] | None = None,
@@ -179,7 +179,7 @@ class CausalEffect(Experiments, BaseEstimator):
         self.front_door = front_door
         self.randomized = randomized
         self.differs = differs
-        self.draws = draws
+        self.n_hyperparameter_samples = n_hyperparameter_samples
         self.landmarks = landmarks
         self.random_state = random_state
         self.columns = columns
@@ -194,7 +194,7 @@ class CausalEffect(Experiments, BaseEstimator):
             else f"a {type(studies).__name__}"
         )
         studies = list(studies) if isinstance(studies, (list, tuple)) else [studies]
-        draws = _count("draws", self.draws, 0)
+        draws = _count("n_hyperparameter_samples", self.n_hyperparameter_samples, 0)
         landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
         tables = [columns_of(collected(table), f"study {k + 1}") for k, table in enumerate(studies)]
         headers = [list(columns) for columns in tables]

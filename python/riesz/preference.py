@@ -126,9 +126,9 @@ class PreferenceClassifier(BaseEstimator):
     n_tuning_pairs : int, default 1500
         With landmarks: number of distinct pairs for tuning, drawn at random. A third of them is used from all
         start values; tuning on all of them continues from the best result.
-    n_draws : int, default 64
+    n_samples : int, default 64
         With landmarks: number of draws from which standard deviations are estimated, with a relative standard
-        error of ``1/√(2 n_draws)``. (``decision_function(…, return_std="exact")`` uses no draws.)
+        error of ``1/√(2 n_samples)``. (``decision_function(…, return_std="exact")`` uses no draws.)
     tol : float, default 1e-6
         With landmarks: Newton's method ends when the gradient has decreased to this share of its start.
     columns : dict of name to {"text", "number"}, optional
@@ -196,7 +196,7 @@ class PreferenceClassifier(BaseEstimator):
         landmarks="auto",
         context_landmarks=32,
         n_tuning_pairs=1500,
-        n_draws=64,
+        n_samples=64,
         tol=1e-6,
         columns=None,
     ):
@@ -213,7 +213,7 @@ class PreferenceClassifier(BaseEstimator):
         self.landmarks = landmarks
         self.context_landmarks = context_landmarks
         self.n_tuning_pairs = n_tuning_pairs
-        self.n_draws = n_draws
+        self.n_samples = n_samples
         self.tol = tol
         self.columns = columns
 
@@ -329,7 +329,7 @@ class PreferenceClassifier(BaseEstimator):
             n_context_landmarks = _count("context_landmarks", self.context_landmarks, 1)
             pairs, draws = (
                 _count("n_tuning_pairs", self.n_tuning_pairs, 1),
-                _count("n_draws", self.n_draws, 0),
+                _count("n_samples", self.n_samples, 0),
             )
             sizes = (n_landmarks, n_context_landmarks, pairs, draws, float(self.tol))
             fitted = _core.fit_landmarks(
@@ -549,7 +549,7 @@ class PreferenceClassifier(BaseEstimator):
         standard deviation. With ``ties="model"`` it is the left item's advantage g; the log odds of a win are
         ``g - margin_``. Here and below, ``circumstances`` are the keyword arguments of :meth:`rows`.
 
-        With landmarks, standard deviations are estimated from ``n_draws`` draws. ``return_std="exact"``
+        With landmarks, standard deviations are estimated from ``n_samples`` draws. ``return_std="exact"``
         computes each by conjugate gradients, until the variance is too small by at most 1e-8 of the prior
         variance. A duel takes some tens of products with the posterior precision, more than a draw."""
         if return_std not in (False, True, "exact"):

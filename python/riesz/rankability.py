@@ -49,7 +49,7 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class Rankability:
-    """The posterior of a ranking. Intervals and probabilities come from ``n_draws`` joint draws of all log
+    """The posterior of a ranking. Intervals and probabilities come from ``n_samples`` joint draws of all log
     odds."""
 
     #: Labels of the items, as in the index of a data frame, or numbers of rows.
@@ -76,7 +76,7 @@ class Rankability:
     triangles: list[tuple[tuple, float]]
     #: The posterior probability of the intervals.
     level: float
-    n_draws: int
+    n_samples: int
 
     def __str__(self) -> str:
         low, middle, high = self.cyclic_share_interval
@@ -131,14 +131,14 @@ class SpecR:
     coins_std: float
     #: Average clustering of the comparison graph, which does not depend on outcomes.
     average_clustering: float
-    n_draws: int
+    n_samples: int
 
 
 def rankability(
     model: PreferenceClassifier,
     items: Any = None,
     *,
-    n_draws: int = 512,
+    n_samples: int = 512,
     level: float = 0.95,
     n_triangles: int = 10,
     random_state: Any = None,
@@ -147,11 +147,11 @@ def rankability(
     The model "bradley_terry" ranks all items of the fit: omit ``items``.
 
     The log odds of all pairs are split into differences of a utility, each item's mean, and a cyclic residual
-    (Jiang, Lim, Yao and Ye 2011), for the posterior mean and for ``n_draws`` joint draws. The cost is
+    (Jiang, Lim, Yao and Ye 2011), for the posterior mean and for ``n_samples`` joint draws. The cost is
     O(items³) per draw. No item is at home. Intervals are quantiles of draws, extended to the estimate if it
     lies outside."""
     check_is_fitted(model)
-    draws, seed = _count("n_draws", n_draws, 2), _seed(random_state)
+    draws, seed = _count("n_samples", n_samples, 2), _seed(random_state)
     further = {"contexts": model._contexts, "landmarks": model._function}
     unsupported = [name for name, value in further.items() if value is not None]
     if model.model == "linear" or unsupported:
@@ -209,7 +209,7 @@ def rankability(
         cyclic_share_interval=np.array(interval),
         triangles=[(tuple(labels[i] for i in three), probability) for three, probability in circles],
         level=float(level),
-        n_draws=int(n_draws),
+        n_samples=int(n_samples),
     )
 
 
@@ -252,7 +252,7 @@ def spec_r(
     missing: str = "error",
     sample_weight: Any = None,
     items: Any = None,
-    n_draws: int = 40,
+    n_samples: int = 40,
     random_state: Any = None,
 ) -> SpecR:
     """Returns SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph,
@@ -261,7 +261,7 @@ def spec_r(
     SpecR is ``1 - (H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})) / 2(N-1)``. A (N × N) is the matrix of shares of
     wins, deg⁺ its row sums, ``L = diag(deg⁺) - A`` with eigenvalues λ(L), and H the Hausdorff distance.
     ``items``, as for :meth:`riesz.PreferenceClassifier.fit`, includes items without duels; by default items
-    are those of the duels. The cost is about 10 N³ for each of 2 ``n_draws`` + 1 graphs."""
+    are those of the duels. The cost is about 10 N³ for each of 2 ``n_samples`` + 1 graphs."""
     outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     if items is None:
         labels, places = np.unique(np.asarray(duels), return_inverse=True)
@@ -272,9 +272,9 @@ def spec_r(
         left, right = rows_of(items, duels, count)
     core_duels = outcomes.to_core(left, right)
     value, ranking, coins, clustering = _core.spec_r(
-        count, core_duels, _count("n_draws", n_draws, 2), _seed(random_state)
+        count, core_duels, _count("n_samples", n_samples, 2), _seed(random_state)
     )
-    return SpecR(value, *ranking, *coins, clustering, int(n_draws))
+    return SpecR(value, *ranking, *coins, clustering, int(n_samples))
 
 
 def _seed(random_state: Any) -> int:

@@ -101,7 +101,7 @@ def test_the_mode_is_that_of_the_posterior(world, family):
 
 def test_tuned_models_predict_and_explain_rates(world):
     rows, bags = world
-    model = riesz.AggregateCountProcess(average=False, random_state=0)
+    model = riesz.AggregateCountProcess(n_hyperparameter_samples=0, random_state=0)
     model.fit(rows, bags, bag="district", target="cases", weight="people")
     assert model.expansion_.output_names == ["cases"] and model.targets_ == sorted(set(rows.district))
     # With an estimated mean the fitted counts sum to the total.
@@ -127,12 +127,12 @@ def test_tuned_models_predict_and_explain_rates(world):
 def test_averages_are_mixtures(world):
     rows, bags = world
     columns = {"bag": "district", "target": "cases", "weight": "people"}
-    model = riesz.AggregateCountProcess(KERNEL, average=12, dispersion=0.05, random_state=0).fit(
-        rows, bags, **columns
-    )
+    model = riesz.AggregateCountProcess(
+        KERNEL, n_hyperparameter_samples=12, dispersion=0.05, random_state=0
+    ).fit(rows, bags, **columns)
     parts, (mean, sd) = model._parts, model.predict_link(rows, return_std=True)
     weights = np.array([part.weight for part in parts])
-    assert len(parts) > 1 and weights.sum() == pytest.approx(1) and model.effective_draws_ > 1
+    assert len(parts) > 1 and weights.sum() == pytest.approx(1) and model.effective_sample_size_ > 1
     cells = rows[COLUMNS].to_numpy()
     means = np.array([part.expansion.predict_link(cells) for part in parts])
     sds = np.array([part.expansion.predict_link(cells, return_std=True)[1] for part in parts])
@@ -165,8 +165,10 @@ def test_averages_are_mixtures(world):
     )
     # Predictions of left-out counts have about as much spread as those for the best hyper-parameters alone,
     # or more.
-    plain = riesz.AggregateCountProcess(KERNEL, average=False, dispersion=0.05).fit(rows, bags, **columns)
-    assert plain.dispersion_ > 0 and plain.effective_draws_ is None
+    plain = riesz.AggregateCountProcess(KERNEL, n_hyperparameter_samples=0, dispersion=0.05).fit(
+        rows, bags, **columns
+    )
+    assert plain.dispersion_ > 0 and plain.effective_sample_size_ is None
     assert np.mean(model.left_out_.std) > 0.8 * np.mean(plain.left_out_.std)
     with pytest.raises(ValueError, match="an average of"):
         model.save("unused")
@@ -224,8 +226,8 @@ def test_mediated_counts_are_averages_over_bags(world):
         ({"inducing": 0}, "it is a whole number from 1"),
         ({"dispersion": -1}, "dispersion = -1: it is a number, not negative"),
         ({"mediation_dispersion": "some"}, "mediation_dispersion = 'some'"),
-        ({"average": 1}, "average"),
-        ({"average": True, "optimizer": None}, "keeps hyper-parameters as they are"),
+        ({"n_hyperparameter_samples": 1}, "n_hyperparameter_samples"),
+        ({"n_hyperparameter_samples": 64, "optimizer": None}, "keeps hyper-parameters as they are"),
     ],
 )
 def test_refusals(world, change, words):
@@ -252,7 +254,9 @@ def test_quantiles_and_zeros_are_refused(world):
 def test_expansions_predict_rates(world, tmp_path):
     rows, bags = world
     columns = {"bag": "district", "target": "cases", "weight": "people"}
-    model = riesz.AggregateCountProcess(KERNEL, average=False, random_state=0).fit(rows, bags, **columns)
+    model = riesz.AggregateCountProcess(KERNEL, n_hyperparameter_samples=0, random_state=0).fit(
+        rows, bags, **columns
+    )
     expansion = model.expansion_
     assert np.allclose(expansion.predict(rows), model.predict(rows), rtol=1e-12)
     assert np.array_equal(expansion.predict_link(rows), model.predict_link(rows))

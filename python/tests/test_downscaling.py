@@ -396,7 +396,7 @@ def averaged():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return (
-            riesz.AggregateGaussianProcess(average=12, random_state=0).fit(
+            riesz.AggregateGaussianProcess(n_hyperparameter_samples=12, random_state=0).fit(
                 rows, table, bag="bag", target="z"
             ),
             rows,
@@ -408,7 +408,7 @@ def test_averages_are_mixtures_of_their_parts(averaged):
     model, rows, truth = averaged
     parts = model._parts
     assert 1 < len(parts) <= 12 and sum(part.weight for part in parts) == pytest.approx(1.0)
-    assert 1.0 <= model.effective_draws_ <= 12
+    assert 1.0 <= model.effective_sample_size_ <= 12
     places = rows[:6]
     part_predictions = [part.expansion.predict(places, return_cov=True) for part in parts]
     weights = np.array([part.weight for part in parts])
@@ -500,11 +500,13 @@ def test_tuning_finds_the_map():
     rows, table, truth = synthetic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = riesz.AggregateGaussianProcess(average=False).fit(rows, table, bag="bag", target="z")
-        assert "length_scale" in repr(model.kernel_) and model.effective_draws_ is None
+        model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0).fit(
+            rows, table, bag="bag", target="z"
+        )
+        assert "length_scale" in repr(model.kernel_) and model.effective_sample_size_ is None
         # Units don't matter: scaled columns and targets give the same map in their units.
         scaled = rows.assign(v=rows.v / 1000.0)
-        other = riesz.AggregateGaussianProcess(average=False).fit(
+        other = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0).fit(
             scaled, table.assign(z=10.0 * table.z + 3.0), bag="bag", target="z"
         )
         np.testing.assert_allclose(other.predict(scaled), 10.0 * model.predict(rows) + 3.0, rtol=1e-4)
@@ -527,9 +529,9 @@ def test_exact_totals_are_met(aggregate):
     lengths = np.array([0.8, 1.1])
     alpha = np.linalg.solve(p @ gaussian(X, X, lengths, 1.3) @ p.T, BAGS.cases)
     assert np.allclose(kept.predict(PLACES), gaussian(Z, X, lengths, 1.3) @ p.T @ alpha, atol=1e-6)
-    for average in (False, 16):
+    for count in (0, 16):
         model = riesz.AggregateGaussianProcess(
-            KERNEL, aggregate=aggregate, exact_totals=True, average=average, random_state=0
+            KERNEL, aggregate=aggregate, exact_totals=True, n_hyperparameter_samples=count, random_state=0
         )
         model.fit(ROWS, BAGS, **fit_options)
         assert model.row_noise_ == 0
@@ -611,7 +613,9 @@ def test_the_published_conventions():
         0.0,
         0.0,
     )
-    assert tuned.effective_draws_ is None and repr(tuned.mediator_kernel_) != repr(model.mediator_kernel_)
+    assert tuned.effective_sample_size_ is None and repr(tuned.mediator_kernel_) != repr(
+        model.mediator_kernel_
+    )
 
 
 def test_the_deconditional_mean_embedding_is_a_setting():
@@ -652,7 +656,7 @@ def test_the_deconditional_mean_embedding_is_a_setting():
 def test_mediated_targets_are_averaged_over():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = riesz.AggregateGaussianProcess(average=20, random_state=0)
+        model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=20, random_state=0)
         model.fit(ROWS, MIXED, bag="district", target="cases", weight="area", **COARSE)
     assert model.mediation_noise_ > 0 and model.row_noise_ > 0 and model.mediator_ridge_ > 0
     # Each draw has its own regression on mediators.
@@ -705,7 +709,7 @@ def test_tables_come_in_several_forms():
 def test_categories_are_covariates_and_mediators():
     land = rng.choice(["field", "wood"], size=27)
     rows, bags = ROWS.assign(land=land), MIXED.assign(kind=list("ababababa"))
-    model = riesz.AggregateGaussianProcess(average=False, random_state=0)
+    model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(rows, bags, bag="district", target="cases", weight="area", mediators=["pressure", "kind"])
@@ -783,9 +787,9 @@ def test_mediated_targets_are_learnt_through_inducing_points():
     assert (
         sparse.mediator_ridge_ == exact.mediator_ridge_ and sparse.mediator_kernel_ == exact.mediator_kernel_
     )
-    tuned = fixed_process(optimizer="fmin_l_bfgs_b", average=False, row_noise=0.0, inducing=8).fit(
-        ROWS, MIXED, **names
-    )
+    tuned = fixed_process(
+        optimizer="fmin_l_bfgs_b", n_hyperparameter_samples=0, row_noise=0.0, inducing=8
+    ).fit(ROWS, MIXED, **names)
     assert tuned.mediator_ridge_ != sparse.mediator_ridge_
     with pytest.warns(UserWarning, match="noise of rows is left out"):
         fixed_process(row_noise=0.1, inducing=8).fit(ROWS, MIXED, **names)
@@ -899,14 +903,14 @@ def test_bad_input_is_refused():
         ({"optimizer": "adam"}, "optimizer = 'adam'"),
         ({"kernel": "rbf"}, "kernel = 'rbf': it is a kernel of riesz.kernels"),
         ({"row_noise": -1.0}, "row_noise = -1.0: it is a number, not negative, or 'auto'"),
-        ({"average": 1}, "average = 1: it is a whole number from 2"),
+        ({"n_hyperparameter_samples": 1}, "n_hyperparameter_samples = 1: it is a whole number from 2"),
         (
-            {"average": True},
+            {"n_hyperparameter_samples": 64},
             "optimizer=None keeps hyper-parameters as they are, so there is nothing to average",
         ),
         ({"inducing": 0}, "inducing = 0: it is a whole number from 1"),
         ({"approximation": "sparse"}, "it is one of 'fitc', 'vfe'"),
-        ({"inducing": 3, "average": True}, "fits through inducing points are not averaged"),
+        ({"inducing": 3, "n_hyperparameter_samples": 64}, "fits through inducing points are not averaged"),
     ]
     for options, message in wrong:
         assert message in refusal(model=fixed_process(**options)), options
@@ -1017,12 +1021,12 @@ def test_regressed_targets_are_tuned_and_averaged():
         rows, bags, bag="bag", target="target", mediators="height"
     )
     pseudo = fit(operator="pseudo")
-    assert pseudo.effective_draws_ is None and pseudo.mediation_noise_ == pseudo.noise_ == 0
+    assert pseudo.effective_sample_size_ is None and pseudo.mediation_noise_ == pseudo.noise_ == 0
     with warnings.catch_warnings():
         # A few draws give a rough average.
         warnings.simplefilter("ignore")
-        tied = fit(operator="two-sided", average=200)
-    assert tied.effective_draws_ > 1 and tied.mediation_noise_ > 0 and tied.noise_ == 0
+        tied = fit(operator="two-sided", n_hyperparameter_samples=200)
+    assert tied.effective_sample_size_ > 1 and tied.mediation_noise_ > 0 and tied.noise_ == 0
     # If means over bags only approximate the regression, exact ties overfit.
     for model, share in ((pseudo, 0.6), (tied, 0.3)):
         assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < share * truth.std()
@@ -1040,7 +1044,7 @@ def test_regressed_targets_are_tuned_and_averaged():
         ({"published": True}, "published = True with operator = 'two-sided'"),
         ({"operator": "pseudo", "mediation_noise": 0.1}, "mediation_noise = 0.1 with operator = 'pseudo'"),
         (
-            {"operator": "pseudo", "optimizer": "fmin_l_bfgs_b", "average": True},
+            {"operator": "pseudo", "optimizer": "fmin_l_bfgs_b", "n_hyperparameter_samples": 64},
             "operator='pseudo' takes the best",
         ),
     ],

@@ -40,7 +40,9 @@ def visits(n=150, seed=2):
 
 
 def fitted(data=None, graph=GRAPH, treatment="x", name=riesz.CausalEffect, **options):
-    model = name(graph, treatment=treatment, outcome="y", draws=2, random_state=0, **options)
+    model = name(
+        graph, treatment=treatment, outcome="y", n_hyperparameter_samples=2, random_state=0, **options
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(table() if data is None else data)
@@ -141,7 +143,9 @@ def test_two_classes_are_probabilities():
     x = (z + rng.normal(size=300) > 0).astype(float)
     y = rng.random(300) < 0.3 + 0.3 * x
     for outcome, positive in ((y, "1"), (np.where(y, "yes", "no"), "yes")):
-        estimator = riesz.CausalEffect(GRAPH, treatment="x", outcome="y", draws=2, random_state=0)
+        estimator = riesz.CausalEffect(
+            GRAPH, treatment="x", outcome="y", n_hyperparameter_samples=2, random_state=0
+        )
         with pytest.warns(UserWarning, match=f"the probability of {positive}"):
             estimator.fit(pd.DataFrame({"x": x, "z": z, "y": outcome}))
         holds(estimator.effect(1.0, baseline=0.0), 0.3, 0.12)
@@ -172,14 +176,14 @@ def test_rows_with_missing_cells_are_left_out_with_a_warning():
     data = table()
     data.loc[[3, 7], "z"] = np.nan
     with pytest.warns(UserWarning, match="2 of 120 rows have no value in z"):
-        riesz.CausalEffect(GRAPH, treatment="x", outcome="y", draws=0).fit(data)
+        riesz.CausalEffect(GRAPH, treatment="x", outcome="y", n_hyperparameter_samples=0).fit(data)
 
 
 def test_no_overlap_is_warned_of():
     data = table()
     data["x"] = data.z + 1e-3 * data.x
     with pytest.warns(UserWarning, match="z almost determines x"):
-        riesz.CausalEffect(GRAPH, treatment="x", outcome="y", draws=0).fit(data)
+        riesz.CausalEffect(GRAPH, treatment="x", outcome="y", n_hyperparameter_samples=0).fit(data)
 
 
 def test_dowhy_and_econml_agree(model):

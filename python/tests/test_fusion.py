@@ -43,7 +43,12 @@ def several(seed=3, n=50):
 
 
 def fitted(studies=None, graph=GRAPH, **options):
-    options = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | options
+    options = {
+        "treatment": "dose",
+        "outcome": "volume",
+        "n_hyperparameter_samples": 4,
+        "random_state": 0,
+    } | options
     return riesz.CausalFusion(graph, **options).fit(linear() if studies is None else studies)
 
 
@@ -65,7 +70,7 @@ def drugs():
 def test_setting_is_not_seeing():
     scores, seen = [], []
     for seed in range(10):
-        contrast = fitted(linear(seed), draws=8).effect(1.0, baseline=0.0)
+        contrast = fitted(linear(seed), n_hyperparameter_samples=8).effect(1.0, baseline=0.0)
         scores.append((contrast.mean[0] + 1.0) / contrast.sd[0])
         seen.append(fitted(linear(seed), None, randomized=True).effect(1.0, baseline=0.0).mean[0])
     assert 0.0 < np.median(seen) < 0.4
@@ -80,7 +85,7 @@ def test_levels_of_the_effect(model):
     np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.sd)
     low, high = effect.interval(0.8)
     np.testing.assert_allclose(high - low, 2 * 1.2815515655446004 * effect.sd)
-    drawn = effect.interval(0.8, draws=4000, random_state=0)
+    drawn = effect.interval(0.8, n_samples=4000, random_state=0)
     np.testing.assert_allclose(drawn, [low, high], atol=0.15 * effect.sd.max())
     assert effect.support.all() and not model.effect([40.0]).support.any()
     assert model.identification_.adjust == ("age",) and model.treatments_ == ("dose",)
@@ -271,7 +276,7 @@ def test_explanations_add_up(drugs):
 
 
 def test_the_best_hyperparameters_alone(drugs):
-    model = clone(drugs).set_params(draws=0).fit(several())
+    model = clone(drugs).set_params(n_hyperparameter_samples=0).fit(several())
     effect = model.effect(several()[0].head(3))
     assert "hyper-parameters" not in effect.parts
     explanation = model.explain(several()[0].head(3), covariance=True)

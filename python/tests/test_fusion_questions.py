@@ -22,7 +22,12 @@ def world(noise, seed=0, n=70):
 
 
 def fitted(studies, graph=GRAPH, **options):
-    options = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | options
+    options = {
+        "treatment": "dose",
+        "outcome": "volume",
+        "n_hyperparameter_samples": 4,
+        "random_state": 0,
+    } | options
     return riesz.CausalFusion(graph, **options).fit(studies)
 
 

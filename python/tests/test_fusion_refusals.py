@@ -36,7 +36,7 @@ def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **
         refused("stays open", change=lambda first, second: [first.drop(columns="age"), second]),
         refused("without a graph, say which columns to adjust for", graph=None),
         refused("adjust and randomized exclude one another", adjust="age", randomized=True),
-        refused("draws = -1", draws=-1),
+        refused("n_hyperparameter_samples = -1", n_hyperparameter_samples=-1),
         refused("there is no effect to estimate", graph="age -> dose; psa -> volume; dose; psa"),
         refused(
             "volume depends on age beside the mediators.* with chains of three studies or more this is not "
@@ -149,7 +149,9 @@ def test_treatments_that_covariates_all_but_decide_are_warned_of(noise):
     first = pd.DataFrame({"dose": dose, "age": age, "kind": np.array(["a", "b", "c"])[kind], "psa": psa})
     points = rng.uniform(-3, 3, 60)
     second = pd.DataFrame({"psa": points, "volume": points + 0.2 * rng.normal(size=60)})
-    model = riesz.CausalFusion(treatment="dose", outcome="volume", adjust=["age", "kind"], draws=0)
+    model = riesz.CausalFusion(
+        treatment="dose", outcome="volume", adjust=["age", "kind"], n_hyperparameter_samples=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit([first, second])

@@ -114,8 +114,8 @@ def test_intervals_of_indices_are_quantiles_of_draws():
     axis = np.arange(5.0)
     grid = np.array(list(product(axis, axis)))
     model = riesz.GaussianProcessRegressor(kernel=RBF(1.5), alpha=0.3, optimizer=None).fit(grid, y[:25])
-    indices = riesz.sobol_indices(model, grid, posterior=True, draws=500)
-    assert indices.draws["first_order"].shape == (500, 2) and indices.draws["variance"].shape == (500,)
+    indices = riesz.sobol_indices(model, grid, posterior=True, n_samples=500)
+    assert indices.samples["first_order"].shape == (500, 2) and indices.samples["variance"].shape == (500,)
     samples = model.sample_y(grid, n_samples=4000, random_state=3).reshape(5, 5, -1)
     share = samples.mean(axis=1).var(axis=0) / samples.var(axis=(0, 1))
     for level, (low, high) in [
@@ -127,11 +127,11 @@ def test_intervals_of_indices_are_quantiles_of_draws():
     two = riesz.GaussianProcessRegressor(kernel=RBF(1.5), alpha=0.3, optimizer=None).fit(
         grid, np.column_stack([y[:25], y[25:50]])
     )
-    drawn = riesz.sobol_indices(two, grid, posterior=True, draws=3, random_state=1).draws
+    drawn = riesz.sobol_indices(two, grid, posterior=True, n_samples=3, random_state=1).samples
     assert drawn["total_order"].shape == (3, 2, 2) and drawn["variance"].shape == (3, 2)
     with pytest.raises(ValueError, match="posterior=True"):
-        riesz.sobol_indices(model, grid, draws=3)
-    with pytest.raises(ValueError, match="no draws"):
+        riesz.sobol_indices(model, grid, n_samples=3)
+    with pytest.raises(ValueError, match="no samples"):
         riesz.sobol_indices(model, grid).interval()
 
 
@@ -262,9 +262,9 @@ def test_posteriors_of_scikit_learn_are_taken():
     """A smooth process: rounding errors of poorly determined coefficients must not dominate a draw."""
     model = GaussianProcessRegressor(SklearnRBF(2.0), alpha=0.01, optimizer=None).fit(X[:, :2], y)
     assert riesz.functional_anova(model, X[:, :2]).component(0).sd is not None
-    indices = riesz.sobol_indices(model, X[:, :2], posterior=True, draws=200)
-    mean = indices.draws["variance"].mean()
-    standard_error = indices.draws["variance"].std() / np.sqrt(200)
+    indices = riesz.sobol_indices(model, X[:, :2], posterior=True, n_samples=200)
+    mean = indices.samples["variance"].mean()
+    standard_error = indices.samples["variance"].std() / np.sqrt(200)
     assert abs(mean - indices.variance) < 4 * standard_error
     for low, high in indices.interval().values():
         assert np.isfinite(low).all() and np.isfinite(high).all()
@@ -275,7 +275,7 @@ def test_more_draws_than_memory_holds_are_refused():
     model = riesz.GaussianProcessRegressor(kernel=RBF(1.0), optimizer=None).fit(X, X[:, 0])
     explanation = riesz.Explainer(model, X, covariance=True)(X[:3])
     for ask in [
-        lambda n: riesz.sobol_indices(model, X, posterior=True, draws=n),
+        lambda n: riesz.sobol_indices(model, X, posterior=True, n_samples=n),
         lambda n: model.sample_y(X, n_samples=n),
         lambda n: explanation.sample(n),
         lambda n: explanation.probability_of_top(1, n_samples=n),

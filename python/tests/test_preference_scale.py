@@ -134,7 +134,7 @@ def test_any_classifier_takes_pairs():
 def test_all_landmarks_equal_the_exact_process():
     options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None}
     exact = riesz.PreferenceClassifier(**options).fit(ITEMS, PAIRS, outcome=WON)
-    model = riesz.PreferenceClassifier(**options, landmarks=30, n_draws=400, tol=1e-11).fit(
+    model = riesz.PreferenceClassifier(**options, landmarks=30, n_samples=400, tol=1e-11).fit(
         ITEMS, PAIRS, outcome=WON
     )
     assert (exact.landmarks_, model.landmarks_) == (None, 30) and model.unknown_variance_ < 1e-6
@@ -172,7 +172,7 @@ def test_landmarks_know_contexts_home_ability_and_ties():
     labels = np.array(NAMES)[PAIRS]
     exact = riesz.PreferenceClassifier(**options, landmarks=None).fit(FRAME, labels, **fit_inputs)
     model = riesz.PreferenceClassifier(
-        **options, landmarks="all", n_draws=400, tol=1e-11, random_state=0
+        **options, landmarks="all", n_samples=400, tol=1e-11, random_state=0
     ).fit(FRAME, labels, **fit_inputs)
     assert (exact.landmarks_, model.context_landmarks_) == (None, 6)
     assert max(model.unknown_variance_, model.unknown_context_variance_) < 1e-6
@@ -214,14 +214,14 @@ def test_many_duels_go_through_landmarks():
     items = np.random.default_rng(0).normal(size=(150, 2))
     pairs = np.array([(i, j) for i in range(150) for j in range(i)])[::4]
     won = (items[pairs[:, 0], 0] > items[pairs[:, 1], 0]).astype(float)
-    model = riesz.PreferenceClassifier("utility", n_tuning_pairs=100, n_draws=8, random_state=0).fit(
+    model = riesz.PreferenceClassifier("utility", n_tuning_pairs=100, n_samples=8, random_state=0).fit(
         items, pairs, outcome=won
     )
     assert 10 < model.landmarks_ <= 150 and model.log_marginal_likelihood_value_ < 0
     ahead = model.decision_function(items[pairs[:, 0]], items[pairs[:, 1]])
     assert ((ahead > 0) == (won == 1)).mean() > 0.97
     categories = pd.DataFrame({"kind": np.array(["rock", "paper", "scissors"])[np.arange(30) % 3]})
-    options = {"kernel": riesz.kernels.Categorical(), "optimizer": None, "landmarks": 5, "n_draws": 0}
+    options = {"kernel": riesz.kernels.Categorical(), "optimizer": None, "landmarks": 5, "n_samples": 0}
     kinds = riesz.PreferenceClassifier(**options).fit(categories, PAIRS, outcome=WON)
     assert kinds.expansion_ is None and kinds.landmarks_ == 3
     assert kinds.decision_function(categories[:1], categories[3:4]) == 0

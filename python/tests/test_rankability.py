@@ -95,7 +95,7 @@ def test_spec_r_matches_numpy():
         degrees = wins.sum(axis=1)
         return 1 - (distance(np.linalg.eigvals(np.diag(degrees) - wins)) + distance(degrees)) / 28
 
-    result = spec_r(duels, outcome=won, items=items, n_draws=400, random_state=0)
+    result = spec_r(duels, outcome=won, items=items, n_samples=400, random_state=0)
     np.testing.assert_allclose(result.value, index(wins), atol=1e-9)
     degree = played.sum(axis=1)
     ways = np.maximum(degree * (degree - 1), 1)
@@ -113,7 +113,7 @@ def test_spec_r_matches_numpy():
     ]:
         assert abs(mean - np.mean(draws)) < 5 * np.hypot(sd, np.std(draws)) / 20
         np.testing.assert_allclose(sd, np.std(draws), rtol=0.25)
-    named = spec_r(np.array([f"i{i:02}" for i in range(15)])[duels], outcome=won, n_draws=2, random_state=0)
+    named = spec_r(np.array([f"i{i:02}" for i in range(15)])[duels], outcome=won, n_samples=2, random_state=0)
     assert named.value == result.value
 
 
@@ -198,8 +198,8 @@ def test_invalid_clusterings_are_refused(options, words):
 def test_invalid_rankings_are_refused():
     items, duels, won, _ = drawn()
     model = riesz.PreferenceClassifier(kernel=RBF([1.5, 1.5]), optimizer=None).fit(items, duels, outcome=won)
-    with pytest.raises(ValueError, match="n_draws = 1"):
-        rankability(model, items, n_draws=1)
+    with pytest.raises(ValueError, match="n_samples = 1"):
+        rankability(model, items, n_samples=1)
     with pytest.raises(ValueError, match="between 0 and 1"):
         rankability(model, items, level=2)
     with pytest.raises(ValueError, match="2 rows"):

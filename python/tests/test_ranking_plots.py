@@ -45,7 +45,7 @@ def example_ranking(count=12, named=lambda i: f"phone {i}", seed=0):
         cyclic_share_interval=np.array([0.1, 0.2, 0.3]),
         triangles=[((b, c, d), 0.71), ((a, worst, b), 0.4), ((a, b, c), 0.13)],
         level=0.9,
-        n_draws=200,
+        n_samples=200,
     )
 
 
