@@ -98,7 +98,9 @@ def picture(options, axes):
                 landmarks = as_published(effect, fused(studies, seed, 0), grid, studies)[
                     "BayesIMP, landmarks"
                 ]
-                axes[2 * place + 1].plot(grid, landmarks.sd**2, "k:", linewidth=0.9, label="BayesIMP, in all")
+                axes[2 * place + 1].plot(
+                    grid, landmarks.std**2, "k:", linewidth=0.9, label="BayesIMP, in all"
+                )
                 axes[2 * place + 1].legend(fontsize=7)
         second, first = np.median(ratios, axis=0)
         lower_decile = np.quantile(ratios, 0.1, axis=0)
@@ -147,10 +149,10 @@ def levels(options, axes):
         best, averaged = (model.effect(treatments) for model in models)
         pairs = [(studies[0]["x"], studies[0]["y"]), (studies[1]["y"], studies[1]["t"])]
         bands = {
-            "riesz": (averaged.mean, averaged.sd),
-            "riesz, best hyper-parameters": (best.mean, best.sd),
+            "riesz": (averaged.mean, averaged.std),
+            "riesz, best hyper-parameters": (best.mean, best.std),
             **{
-                name: (posterior.mean, posterior.sd)
+                name: (posterior.mean, posterior.std)
                 for name, posterior in as_published(best, models[0], treatments, studies).items()
             },
             "bootstrap of two regressions": bootstrap_of_regressions(
@@ -244,7 +246,7 @@ def support(options, axes):
         studies = [first, {"y": ys, "t": np.sin(2 * ys) + 0.1 * rng.normal(size=100)}]
         model = fused(studies, seed, options.draws)
         effect, truth = model.effect(grid), np.sin(3 * grid) * np.exp(-0.02)
-        scores, y = (effect.mean - truth) / effect.sd, np.abs(1.5 * grid)
+        scores, y = (effect.mean - truth) / effect.std, np.abs(1.5 * grid)
         taken = effect.standing["resolved_by_rest"]
         landmarks = as_published(effect, fused(studies, seed, 0), [3.5], studies)["BayesIMP, landmarks"]
         measures.append(
@@ -252,11 +254,11 @@ def support(options, axes):
                 np.mean(np.abs(scores[y < 1.2]) < 1.96),
                 np.abs(scores[y < 1.5]).max(),
                 np.abs(scores[y >= 1.5]).max(),
-                effect.sd[y < 1.2].mean(),
+                effect.std[y < 1.2].mean(),
                 np.abs(scores[np.abs(y - 5.25).argmin()]),
-                effect.sd[np.abs(y - 5.25).argmin()],
-                np.abs((landmarks.mean[-1] - np.sin(2 * 5.25) * np.exp(-0.02)) / landmarks.sd[-1]),
-                landmarks.sd[-1],
+                effect.std[np.abs(y - 5.25).argmin()],
+                np.abs((landmarks.mean[-1] - np.sin(2 * 5.25) * np.exp(-0.02)) / landmarks.std[-1]),
+                landmarks.std[-1],
                 taken[y >= 3].max(),
                 effect.support[y >= 3].mean(),
                 model.unmatched_["y"],

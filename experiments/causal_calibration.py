@@ -43,8 +43,8 @@ def measured(make, n, m, seeds, draws):
         )
         effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(treatments)
         errors = effect.mean - truth(treatments)
-        coverage = [np.mean(np.abs(errors) < score * effect.sd) for score in LEVELS.values()]
-        measures.append([*coverage, effect.sd.mean(), np.mean(errors**2)])
+        coverage = [np.mean(np.abs(errors) < score * effect.std) for score in LEVELS.values()]
+        measures.append([*coverage, effect.std.mean(), np.mean(errors**2)])
     return np.array(measures)
 
 

@@ -82,7 +82,7 @@ def chain(options, axes):
                 **design,
             )
             effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(treatments)
-            ways = {"riesz": (effect.mean, effect.sd)}
+            ways = {"riesz": (effect.mean, effect.std)}
             for name, points in {
                 "bootstrap of three regressions": 25,
                 "bootstrap, one put into the other": 1,
@@ -255,11 +255,11 @@ def explain_treatments(draws, seed, rng, z, a, b):
     errors = why.values - true
     fitted_effect = model.effect(pd.DataFrame(DOSES, columns=["a", "b"]))
     measures = [
-        *share_held(errors, why.sd),
-        why.sd.mean(),
+        *share_held(errors, why.std),
+        why.std.mean(),
         np.mean(errors**2),
-        *share_held(fitted_effect.mean - effect(*DOSES.T), fitted_effect.sd),
-        fitted_effect.sd.mean(),
+        *share_held(fitted_effect.mean - effect(*DOSES.T), fitted_effect.std),
+        fitted_effect.std.mean(),
     ]
     return measures, true.std()
 

@@ -92,7 +92,7 @@ def tried(make, n, m, seed, draws, outside):
         model.reset()
         places = [order[0]]
         while len(places) < MAX_TRIALS and lacking[places].min() > 0.01:
-            model.observe(grid[places[-1]], values[places[-1]], sd=0.0)
+            model.observe(grid[places[-1]], values[places[-1]], std=0.0)
             dose = model.suggest(candidates=grid, minimize=False, prior=prior).treatments["x"][0]
             places.append(int(np.argmin(np.abs(grid - dose))))
         regrets[prior] = np.minimum.accumulate(

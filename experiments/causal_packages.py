@@ -142,8 +142,8 @@ def joint(options, axes):
             fusion.fit([pd.DataFrame(studies[0]).head(250), pd.DataFrame(studies[1])])
             effects, less = fusion.effect(treatments), fusion.effect(treatments, baseline=base)
             seconds.setdefault("riesz", []).append(time.process_time() - before)
-            contrasts.setdefault("riesz", []).append((less.mean - contrast, less.sd))
-            levels.setdefault("riesz", []).append((effects.mean - effect, effects.sd))
+            contrasts.setdefault("riesz", []).append((less.mean - contrast, less.std))
+            levels.setdefault("riesz", []).append((effects.mean - effect, effects.std))
             supported.append(effects.support)
             if seed == 0:
                 axis.plot(treatments, contrast, "k--", linewidth=0.9, label="truth")
@@ -290,7 +290,7 @@ def rival(options, axes):
             if hundred:
                 ways["regression, C as it truly is"] = by_regression(data, grid, c)
             for name, effect in effects.items():
-                ways[name] = effect.mean, effect.sd
+                ways[name] = effect.mean, effect.std
                 supported.setdefault(name, []).append(
                     [effect.support[inside].mean(), effect.support[~inside].mean()]
                 )

@@ -113,10 +113,10 @@ def methods(large):
     exact |= {"oracle": {"operator": "matched"}}
     if not large:
         return {name: (settings, "all") for name, settings in exact.items()}
-    selected = {"oracle, 800 points": ({"operator": "matched", "inducing": 800}, "all")}
-    selected["S-CMP, 800 points"] = {"inducing": 800}, "all"
-    selected["S-CMP, 200 points, 7,056 pixels"] = {"inducing": 200}, "part"
-    selected["S-CMP, tuned by the last, 800 points"] = {"inducing": 200}, "both"
+    selected = {"oracle, 800 points": ({"operator": "matched", "n_inducing": 800}, "all")}
+    selected["S-CMP, 800 points"] = {"n_inducing": 800}, "all"
+    selected["S-CMP, 200 points, 7,056 pixels"] = {"n_inducing": 200}, "part"
+    selected["S-CMP, tuned by the last, 800 points"] = {"n_inducing": 200}, "both"
     # Averages over hyper-parameters are too expensive for this number of targets.
     unaveraged = {name: settings for name, settings in exact.items() if "averaged" not in name}
     return selected | {f"{name}, 7,056 pixels": (settings, "part") for name, settings in unaveraged.items()}
@@ -140,12 +140,12 @@ def learnt(rows, means, has_rows, settings):
 
 def kept(model):
     """The settings of a process with the hyper-parameters of another one, through 800 points."""
-    settings = {"kernel": model.kernel_, "alpha": model.noise_, "mediator_kernel": model.mediator_kernel_}
+    settings = {"kernel": model.kernel_, "noise": model.noise_, "mediator_kernel": model.mediator_kernel_}
     return settings | {
         "mediator_ridge": model.mediator_ridge_,
         "normalize_y": False,
         "optimizer": None,
-        "inducing": 800,
+        "n_inducing": 800,
     }
 
 

@@ -79,7 +79,7 @@ def learnt(options, fold, way="own 600 points"):
         start = time.perf_counter()
         model = riesz.AggregateGaussianProcess(
             kernel(seen),
-            inducing=points,
+            n_inducing=points,
             approximation=approximation,
             n_hyperparameter_samples=0,
             random_state=0,

@@ -172,7 +172,7 @@ def drawn(kind, rng):
             other_rows,
             members * rows.weight.to_numpy()[:, None],
             0.3 * np.eye(16),
-            {"aggregate": "sum", "alpha": 0.3},
+            {"aggregate": "sum", "noise": 0.3},
         )
     members /= sizes
     if kind == "matched":
@@ -182,7 +182,7 @@ def drawn(kind, rng):
             other_rows,
             members,
             0.05 * np.eye(16) + 0.4 * members.T @ members,
-            {"alpha": 0.05, "row_noise": 0.4},
+            {"noise": 0.05, "row_noise": 0.4},
         )
     y, query = rng.normal(size=(16, 1)), rng.normal(size=(12, 1))
     ridge, scale, noise, mediation = 1e-3, 0.3, 0.05, 1.0
@@ -192,7 +192,7 @@ def drawn(kind, rng):
     left = gaussian(query, query, scale) - cross.T @ map_
     map_ = map_ + (1 - map_.sum(axis=0)) / 16
     settings = {
-        "alpha": noise,
+        "noise": noise,
         "mediation_noise": mediation,
         "mediator_kernel": RBF(scale),
         "mediator_ridge": ridge,

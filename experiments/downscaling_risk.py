@@ -82,7 +82,7 @@ def process(x, y, targets, penalty):
     }
     model = riesz.AggregateGaussianProcess(
         Linear(),
-        alpha=len(targets) * penalty,
+        noise=len(targets) * penalty,
         mediator_kernel=Linear(),
         mediator_ridge=RIDGE,
         optimizer=None,

@@ -75,7 +75,7 @@ def fitted(rows, bags, points, mediated=False, **made):
     start = time.process_time()
     roles = {"mediators": CENTRES} if mediated else {}
     model = riesz.AggregateGaussianProcess(
-        **{"inducing": points, "n_hyperparameter_samples": 0, "random_state": 0, **made}
+        **{"n_inducing": points, "n_hyperparameter_samples": 0, "random_state": 0, **made}
     )
     model.fit(
         rows, bags if mediated else bags[["bag", "z"]], bag="bag", target="z", features=COLUMNS, **roles

@@ -476,7 +476,7 @@ def degenerate(options, axes):
         bags = pd.DataFrame({"slice": range(targets), "mean": rng.normal(size=targets)})
         fixed = {
             "kernel": RBF(1.0),
-            "alpha": 1e-9,
+            "noise": 1e-9,
             "row_noise": row_noise,
             "prior_mean": 0.0,
             "normalize_y": False,

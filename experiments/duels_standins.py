@@ -90,7 +90,7 @@ def tennis(options, axes):
     train, test = np.arange(count), np.arange(count, len(left))
     sides = items.iloc[left[test]], items.iloc[right[test]]
     settings = {"kernel": RBF("median"), "n_tuning_pairs": 1000, "n_samples": 0, "random_state": 0}
-    settings |= {"landmarks": 250, "context_landmarks": 64}
+    settings |= {"n_landmarks": 250, "n_context_landmarks": 64}
     rows, kept = [], None
     for has_contexts in (True, False):
         start = time.perf_counter()

@@ -305,7 +305,7 @@ def coverage(options, axes):
             right = np.where(left == right, (right + 1) % items_count, right)
             won = (rng.random(number) < 1 / (1 + np.exp(-g[left, right]))).astype(float)
             settings = {"kernel": RBF(1.0), "optimizer": None} if known else {"kernel": RBF("median")}
-            model = riesz.PreferenceClassifier(**settings, landmarks=None)
+            model = riesz.PreferenceClassifier(**settings, n_landmarks=None)
             model.fit(x, np.column_stack([left, right]), outcome=won)
             first, other = rng.integers(items_count, size=(2, 30))
             first, other = first[first != other], other[first != other]
@@ -326,7 +326,7 @@ def coverage(options, axes):
                         value - coalition_values[mask[:j] + (False,) + mask[j + 1 :]]
                     )
             why = model.explain(x[[pair[0]]], x[[pair[1]]], x[:n_background], game="paired", covariance=True)
-            z = (true - why.values[0]) / why.sd[0]
+            z = (true - why.values[0]) / why.std[0]
             held_values.append((np.abs(z) < 1.96).mean())
             squares_values.append((z**2).mean())
         bins = []

@@ -141,12 +141,12 @@ def maps(n, bags):
 
     process = riesz.AggregateGaussianProcess(
         RBF(np.full(X.shape[1], LENGTH)),
-        alpha=NOISE,
+        noise=NOISE,
         operator="mediated",
         mediator_kernel=RBF(np.full(2, LENGTH)),
         mediator_ridge=RIDGE,
         mediator_examples="rows",
-        centred=False,
+        centered=False,
         row_noise=0.0,
         mediation_noise=0.0,
         prior_mean=0.0,
@@ -182,7 +182,7 @@ def large(bags, d=5, seed=0):
         pd.DataFrame({"bag": np.arange(bags), "z": z}).to_csv(arguments.tables / "bags.csv", index=False)
         return
     points = min(1000, max(200, 2 * bags))
-    process = riesz.AggregateGaussianProcess(inducing=points, random_state=0)
+    process = riesz.AggregateGaussianProcess(n_inducing=points, random_state=0)
 
     def timed(label, act):
         start, cpu = time.perf_counter(), time.process_time()

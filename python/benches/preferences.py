@@ -130,11 +130,11 @@ def newton_cg(F, left, right, won, utility, generalised):
 def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
     X, left, right, won = data(n, N, d)
     pairs = np.column_stack([left, right])
-    options = {"kernel": RBF([lengthscale] * d), "optimizer": None, "landmarks": q, "random_state": 0}
+    options = {"kernel": RBF([lengthscale] * d), "optimizer": None, "n_landmarks": q, "random_state": 0}
     fit = riesz.PreferenceClassifier(**options, n_samples=0)
     ms, model = milliseconds(lambda: fit.fit(X, pairs, outcome=won), 1, min_runs=1)
     scores = model.decision_function(X[left], X[right])
-    rows = [("riesz", ms, f"{model.landmarks_} landmarks, to 1e-6")]
+    rows = [("riesz", ms, f"{model.n_landmarks_} landmarks, to 1e-6")]
 
     def plain():
         def k(A, B):
@@ -281,7 +281,7 @@ def explaining(N=400, n=600, d=7, Q=60, ridge=1e-3):
 
 def orders(N=800, n=8000, d=20, landmarks=200, background=100, Q=5):
     X, left, right, won = data(n, N, d)
-    fit = riesz.PreferenceClassifier(kernel=RBF([4.0] * d), landmarks=landmarks, optimizer=None)
+    fit = riesz.PreferenceClassifier(kernel=RBF([4.0] * d), n_landmarks=landmarks, optimizer=None)
     model = fit.fit(X, np.column_stack([left, right]), outcome=won)
     duels, options = (X[left[:Q]], X[right[:Q]]), {"game": "paired", "background": X[:background]}
     rows, exact = [], None

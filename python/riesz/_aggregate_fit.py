@@ -101,7 +101,7 @@ class Component:
         """Returns the contributions of targets to predictions, (rows of ``cells``, targets). Membership k
         is row ``row[k]`` in bag ``bag[k]`` with weight ``weights[k]``."""
         if self.sensitivities is None:
-            raise ValueError("shares need an exact fit: leave inducing out")
+            raise ValueError("shares need an exact fit: leave n_inducing out")
         (weight_sensitivities, constants), core = self.sensitivities, self.expansion._core
         rows, predictions = (core.feature_names, core.levels, core.points), []
         for start in range(0, weight_sensitivities.shape[1], _AT_ONCE):

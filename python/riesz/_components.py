@@ -30,7 +30,7 @@ class Component:
     #: The component at these places, with one axis per column (or one of rows), and one for several outputs.
     values: np.ndarray
     #: Posterior standard deviations of a Gaussian process, in the same shape; ``None`` for other models.
-    sd: np.ndarray | None
+    std: np.ndarray | None
 
     def plot(self, ax: Any = None) -> Any:
         """Draws the component by :func:`riesz.plots.component`."""

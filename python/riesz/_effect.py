@@ -45,13 +45,13 @@ class CausalEstimate:
     _draw: Callable[[int, int], np.ndarray] | None = field(default=None)
 
     @property
-    def sd(self) -> np.ndarray:
+    def std(self) -> np.ndarray:
         """The standard deviations, (rows,)."""
         return np.sqrt(np.maximum(np.diag(self.cov), 0.0))
 
     @property
     def parts(self) -> dict[str, np.ndarray]:
-        """The variances by source, (rows,) each; they sum to the square of :attr:`sd`."""
+        """The variances by source, (rows,) each; they sum to the square of :attr:`std`."""
         return {cause: np.diag(covariance).copy() for cause, covariance in self.part_covariances.items()}
 
     def only(self, *causes: str) -> CausalEstimate:
@@ -68,12 +68,12 @@ class CausalEstimate:
         self, level: float = 0.95, n_samples: int | None = None, random_state: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the lower and upper ends of the interval of each row, of a normal distribution with
-        :attr:`mean` and :attr:`sd`; with ``n_samples`` quantiles of this number of draws, whose tails
+        :attr:`mean` and :attr:`std`; with ``n_samples`` quantiles of this number of draws, whose tails
         are heavier."""
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is between 0 and 1")
         if n_samples is None:
-            half_width = ndtri(0.5 + level / 2) * self.sd
+            half_width = ndtri(0.5 + level / 2) * self.std
             return self.mean - half_width, self.mean + half_width
         low, high = np.quantile(
             self.sample(n_samples, random_state), [0.5 - level / 2, 0.5 + level / 2], axis=1
@@ -94,17 +94,17 @@ class CausalEstimate:
         )
 
     def to_frame(self, level: float = 0.95) -> Any:
-        """Returns a data frame with one line per row: treatments, ``mean, sd, low, high, support``, and the
-        standard deviation by source, ``sd_study 1`` and so on. A treatment with one of these names becomes
-        ``treatment sd`` and the like."""
+        """Returns a data frame with one line per row: treatments, ``mean, std, low, high, support``, and the
+        standard deviation by source, ``std_study 1`` and so on. A treatment with one of these names becomes
+        ``treatment std`` and the like."""
         import pandas
 
         low, high = self.interval(level)
-        sd_by_cause = {
-            f"sd_{cause}": np.sqrt(np.maximum(variances, 0.0)) for cause, variances in self.parts.items()
+        std_by_cause = {
+            f"std_{cause}": np.sqrt(np.maximum(variances, 0.0)) for cause, variances in self.parts.items()
         }
-        columns = {"mean": self.mean, "sd": self.sd, "low": low, "high": high, "support": self.support}
-        columns |= sd_by_cause
+        columns = {"mean": self.mean, "std": self.std, "low": low, "high": high, "support": self.support}
+        columns |= std_by_cause
         treatments = {
             f"treatment {name}" if name in columns else name: values
             for name, values in self.treatments.items()
@@ -119,10 +119,10 @@ class CausalEstimate:
         main_cause = max(
             self.part_covariances, key=lambda cause: float(np.trace(self.part_covariances[cause]))
         )
-        lines = [[*self.treatments, "mean", "sd", "95 % interval", "support"]]
+        lines = [[*self.treatments, "mean", "std", "95 % interval", "support"]]
         for i in range(min(len(self.mean), _SHOWN)):
             cells = [shown(column[i]) for column in self.treatments.values()]
-            numbers = [shown(self.mean[i]), shown(self.sd[i]), f"{shown(low[i])} to {shown(high[i])}"]
+            numbers = [shown(self.mean[i]), shown(self.std[i]), f"{shown(low[i])} to {shown(high[i])}"]
             lines.append([*cells, *numbers, "yes" if self.support[i] else "no"])
         omitted_text = [f"… ({len(self.mean)} rows in all)"] if len(self.mean) > _SHOWN else []
         return "\n".join(

@@ -149,7 +149,7 @@ class Explanation:
     _std_error = cached_property(lambda self: self._core.std_error)
     # Rows × sets × sets × outputs.
     _covariance = cached_property(lambda self: self._core.covariance)
-    _sd = cached_property(lambda self: self._core.sd)
+    _std = cached_property(lambda self: self._core.sd)
 
     # Arrays
     # ------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Explanation:
     def covariance(self) -> Any:
         """The posterior covariance of the values of a row, (n, d, d), or (n, d, d, m); for a single feature
         its variance. ``None`` without ``Explainer(..., covariance=True)``, and for tables, which contain
-        :attr:`sd` alone."""
+        :attr:`std` alone."""
         if self._covariance is None:
             return None
         if self._squeezed[1]:
@@ -232,15 +232,15 @@ class Explanation:
         return self._shown(self._covariance, (0, 1, 1, 2))
 
     @property
-    def sd(self) -> Any:
+    def std(self) -> Any:
         """The posterior standard deviation of each value, in the shape of :attr:`values`. It measures the
         uncertainty of the model, whereas :attr:`std_error` measures the error of the computation. ``None``
         without ``Explainer(..., covariance=True)``."""
-        return None if self._sd is None else self._shown(self._sd, (0, 1, 2))
+        return None if self._std is None else self._shown(self._std, (0, 1, 2))
 
     @property
     def sure_by(self) -> dict[str, Any] | None:
-        """The source of :attr:`sd` and :attr:`covariance`, for example ``{"kind": "posterior"}``; ``None``
+        """The source of :attr:`std` and :attr:`covariance`, for example ``{"kind": "posterior"}``; ``None``
         without them."""
         source = self._core.sure_by
         return None if source is None else json.loads(source)
@@ -251,7 +251,7 @@ class Explanation:
         self._check_uncertainty(joint=False)
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
-        half_width = NormalDist().inv_cdf((1 + level) / 2) * self.sd
+        half_width = NormalDist().inv_cdf((1 + level) / 2) * self.std
         return self.values - half_width, self.values + half_width
 
     def importance(self, level: float = 0.95) -> dict[str, np.ndarray]:
@@ -321,7 +321,7 @@ class Explanation:
         return np.stack([self._shown(draw, (0, 1, 2)) for draw in draws])
 
     def _check_uncertainty(self, joint: bool) -> None:
-        if self._sd is None:
+        if self._std is None:
             raise ValueError(
                 "the explanation has no posterior: explain a Gaussian process, Explainer(model, background, "
                 "covariance=True)"
@@ -383,7 +383,7 @@ class Explanation:
         ``weights``, not negative and by default equal, are (n,) for one mean, or (k, n) for k means. Bounds
         are means of bounds plus a rounding term. Standard errors are means of standard errors, which are
         upper bounds of those of the means. The covariance between rows is not kept, so a mean over several
-        rows has neither :attr:`sd` nor :attr:`covariance`."""
+        rows has neither :attr:`std` nor :attr:`covariance`."""
         if self._squeezed[0]:
             raise ValueError("this is the explanation of a single row, which is its own mean")
         count = len(self.row_numbers)
@@ -485,7 +485,7 @@ class Explanation:
     def to_frame(self, library: str = "pandas") -> Any:
         """Returns a table with one line per row and output: ``row, output, base_value, prediction,
         residual``, then one column per feature. Estimated values have their standard errors in
-        ``std_error:feature``, and :attr:`sd` is in ``sd:feature``. The command line writes the same table,
+        ``std_error:feature``, and :attr:`std` is in ``sd:feature``. The command line writes the same table,
         and :meth:`from_frame` reads it. ``library`` is ``"pandas"`` or ``"polars"``."""
         n, m = len(self.row_numbers), len(self.output_names)
         columns = {

@@ -37,7 +37,7 @@ class SobolIndices:
     #: The values of the requested ``index``, not divided by the variance, as an explanation of one row.
     explanation: Explanation
     #: With ``n_samples``, the indices of functions drawn from the posterior: ``first_order``,
-    #: ``shapley_effects`` and ``total_order``, of shape (n_samples, d) or (n_samples, d, m), and ``variance``.
+    #: ``shapley_effects`` and ``total_order``, (n_samples, d) or (n_samples, d, m), and ``variance``.
     samples: dict[str, np.ndarray] | None = None
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[Any, Any]]:

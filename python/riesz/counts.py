@@ -97,7 +97,7 @@ class AggregateCountProcess(Downscaled):
         Number of draws of the hyper-parameters from their posterior over which predictions are averaged,
         because the best hyper-parameters alone are overconfident with few counts; 0 for none. ``"auto"`` is
         64 for up to 300 counts.
-    inducing : None, int or array
+    n_inducing : None, int or array
         Number of inducing points, or the points themselves; the values of f there determine it. ``None`` uses
         all rows up to 1,000, and otherwise twice the number of counts, between 200 and 1,000.
     published : bool, default False
@@ -147,7 +147,7 @@ class AggregateCountProcess(Downscaled):
         prior_mean=None,
         optimizer="fmin_l_bfgs_b",
         n_hyperparameter_samples="auto",
-        inducing=None,
+        n_inducing=None,
         published=False,
         random_state=None,
         columns=None,
@@ -162,7 +162,7 @@ class AggregateCountProcess(Downscaled):
         self.prior_mean = prior_mean
         self.optimizer = optimizer
         self.n_hyperparameter_samples = n_hyperparameter_samples
-        self.inducing = inducing
+        self.n_inducing = n_inducing
         self.published = published
         self.random_state = random_state
         self.columns = columns
@@ -204,7 +204,7 @@ class AggregateCountProcess(Downscaled):
         aggregates, notes = tables.to_core(sums), list(tables.notes)
         if self.operator == "auto" and aggregates.hardly_matched is not None:
             notes.append(aggregates.hardly_matched)
-        points = None if self.inducing is None else points_of(self.inducing, tables)
+        points = None if self.n_inducing is None else points_of(self.n_inducing, tables)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         draws = draws_of(
             self.n_hyperparameter_samples,

@@ -490,9 +490,9 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         Whether to subtract the mean of the targets before the fit; the mean becomes the intercept.
     folds : int, optional
         Number of folds for ``alpha="auto"``. The default is leave-one-out, and 5 folds if rows have weights.
-    landmarks : int, optional
-        Maximum number of landmarks (Nyström approximation), for many rows: time ``n * landmarks²``, memory
-        ``landmarks²``. Landmarks become the support points of the model. ``alpha="auto"`` then uses
+    n_landmarks : int, optional
+        Maximum number of landmarks (Nyström approximation), for many rows: time ``n * n_landmarks²``, memory
+        ``n_landmarks²``. Landmarks become the support points of the model. ``alpha="auto"`` then uses
         cross-validation, with 5 folds unless ``folds`` is given; options that need the dense fit are refused.
         ``riesz.Explainer(model, background, covariance=True)`` then estimates how far values may be from
         those of the fit with all rows as support points. If the rows do not fit into memory, use
@@ -534,7 +534,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         coef0=1.0,
         fit_intercept=False,
         folds=None,
-        landmarks=None,
+        n_landmarks=None,
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
@@ -551,7 +551,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.folds = folds
-        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
@@ -576,8 +576,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
             raise ValueError(f"jackknife = {self.jackknife!r}: it is True or False")
         settings |= self._refits() | ({"jackknife": True} if self.jackknife else {})
         settings["fit_intercept"] = bool(self.fit_intercept)
-        if self.landmarks is not None:
-            settings["landmarks"] = _count("landmarks", self.landmarks, 1)
+        if self.n_landmarks is not None:
+            settings["landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
         self._fit(
             "krr",
             kernel,
@@ -773,7 +773,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         See :mod:`riesz.estimators`.
     folds : int, optional
         Number of folds for ``alpha="auto"``, by default 5.
-    landmarks : int, optional
+    n_landmarks : int, optional
         For two classes: maximum number of landmarks, as in :class:`KernelRidge`. Each Newton step takes one
         pass over all rows. ``alpha="auto"`` is then chosen on 1,000 rows.
     max_iter : int, default 100
@@ -811,7 +811,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         class_weight=None,
         max_iter=100,
         folds=None,
-        landmarks=None,
+        n_landmarks=None,
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
@@ -828,7 +828,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.folds = folds
-        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
@@ -847,12 +847,12 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
             X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
         settings = self._searched("alpha", "ridge", keep_kernel=self.protect is not None)
-        if self.landmarks is None:
+        if self.n_landmarks is None:
             settings["max_iter"] = _count("max_iter", self.max_iter, 1)
         elif self.max_iter != 100:
             raise ValueError(f"max_iter = {self.max_iter!r} belongs to fits without landmarks: leave it out")
         else:
-            settings["landmarks"] = _count("landmarks", self.landmarks, 1)
+            settings["landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
         settings |= self._refits()
         path = {"penalty": penalty, "start": self._on_path().get("start"), "class_weight": class_weights}
         fit = self._fit(
@@ -921,7 +921,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         ``None`` keeps the kernel fixed.
     n_restarts_optimizer : int, default 0
         Number of additional runs from random start values.
-    landmarks : int, default None
+    n_inducing : int, default None
         Number of inducing points (Titsias 2009), for many rows. The points are means of clusters of rows, and
         the cost grows linearly with the rows instead of with their cube. Tuning uses at most 20,000 rows.
         ``None`` uses the dense fit.
@@ -934,7 +934,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
     Attributes
     ----------
     log_marginal_likelihood_value_ : float
-        Log marginal likelihood of the targets in their own units. With ``landmarks`` it is a lower bound; the
+        Log marginal likelihood of the targets in their own units. With ``n_inducing`` it is a lower bound; the
         model card also has an upper bound.
     """
 
@@ -945,7 +945,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         alpha=None,
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
-        landmarks=None,
+        n_inducing=None,
         normalize_y=True,
         random_state=None,
         columns=None,
@@ -954,7 +954,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         self.alpha = alpha
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
-        self.landmarks = landmarks
+        self.n_inducing = n_inducing
         self.normalize_y = normalize_y
         self.random_state = random_state
         self.columns = columns
@@ -966,8 +966,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         if noise is None and self.optimizer is None:
             # The start value of tuning.
             noise = 0.1
-        landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
-        settings = {"noise": noise, "landmarks": landmarks, "normalize_y": bool(self.normalize_y)}
+        count = None if self.n_inducing is None else _count("n_inducing", self.n_inducing, 1)
+        settings = {"noise": noise, "landmarks": count, "normalize_y": bool(self.normalize_y)}
         self.noise_ = self._tune("gp", X, names, y, **settings).noise
         return self
 
@@ -1000,7 +1000,7 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
         ``None`` keeps the kernel fixed.
     n_restarts_optimizer : int, default 0
         Number of additional runs from random start values.
-    landmarks : int, default None
+    n_landmarks : int, default None
         For two classes: maximum number of landmarks, for many rows. Each Newton step takes one pass over the
         rows, and the kernel is tuned on 1,000 rows. ``None`` uses the dense fit.
     random_state : int, RandomState or None
@@ -1010,7 +1010,7 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
     Attributes
     ----------
     log_marginal_likelihood_value_ : float
-        Log marginal likelihood in Laplace's approximation; with ``landmarks`` of the approximate process.
+        Log marginal likelihood in Laplace's approximation; with ``n_landmarks`` of the approximate process.
     """
 
     def __init__(
@@ -1019,21 +1019,21 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
         *,
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
-        landmarks=None,
+        n_landmarks=None,
         random_state=None,
         columns=None,
     ):
         self.kernel = kernel
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
-        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
         self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y):
         """Fits the model to labels of any type."""
         X, codes, _, names = self._labels(X, y, None)
-        landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
+        landmarks = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
         self._tune("gpc", X, names, self._target(codes), landmarks=landmarks)
         return self
 

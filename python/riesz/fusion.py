@@ -14,7 +14,7 @@ treatment after the other, depending on the graph:
 >>> graph = "age -> dose; age -> size; dose -> size"
 >>> model = riesz.CausalEffect(graph, treatment="dose", outcome="size", random_state=0)
 >>> effect = model.fit(data).effect(1.0, baseline=0.0)
->>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.sd[0])
+>>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.std[0])
 True
 
 With several studies, the first may have measured treatment and mediator, and the second mediator and outcome.
@@ -29,7 +29,7 @@ With several studies, the first may have measured treatment and mediator, and th
 >>> model = riesz.CausalFusion(graph, treatment="dose", outcome="volume", random_state=0)
 >>> model = model.fit([study1, study2])
 >>> effect = model.effect(1.0, baseline=0.0)
->>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.sd[0])
+>>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.std[0])
 True
 """
 
@@ -104,7 +104,7 @@ class CausalEffect(Experiments, BaseEstimator):
     >>> print(model.identification_)  # doctest: +ELLIPSIS
     back-door, adjusting for severity; assumed: ...
     >>> average_effect = model.effect(1, baseline=0)
-    >>> bool(abs(average_effect.mean[0] + 2) < 3 * average_effect.sd[0])
+    >>> bool(abs(average_effect.mean[0] + 2) < 3 * average_effect.std[0])
     True
 
     Parameters
@@ -129,7 +129,7 @@ class CausalEffect(Experiments, BaseEstimator):
     n_hyperparameter_samples : int, default 16
         Number of draws of the hyper-parameters over which the effect is averaged. 0 uses the best
         hyper-parameters alone, whose bands are too narrow if there are few rows.
-    landmarks : int, optional
+    n_landmarks : int, optional
         Number of landmarks for each study with more rows than this, with time linear in the rows. The default
         is 500 for studies of more than 3,000 rows. Studies that share covariates on which the outcome depends
         use all rows.
@@ -168,7 +168,7 @@ class CausalEffect(Experiments, BaseEstimator):
         randomized: bool = False,
         differs: Mapping[int | str, str | Iterable[str]] | None = None,
         n_hyperparameter_samples: int = 16,
-        landmarks: int | None = None,
+        n_landmarks: int | None = None,
         random_state: Any = None,
         columns: Mapping[str, str] | None = None,
     ) -> None:
@@ -180,7 +180,7 @@ class CausalEffect(Experiments, BaseEstimator):
         self.randomized = randomized
         self.differs = differs
         self.n_hyperparameter_samples = n_hyperparameter_samples
-        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
         self.random_state = random_state
         self.columns = columns
 
@@ -195,7 +195,7 @@ class CausalEffect(Experiments, BaseEstimator):
         )
         studies = list(studies) if isinstance(studies, (list, tuple)) else [studies]
         draws = _count("n_hyperparameter_samples", self.n_hyperparameter_samples, 0)
-        landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
+        landmarks = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
         tables = [columns_of(collected(table), f"study {k + 1}") for k, table in enumerate(studies)]
         headers = [list(columns) for columns in tables]
         if len(tables) < 2 and not (tables and str(self.outcome) in headers[0]):

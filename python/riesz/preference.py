@@ -115,12 +115,12 @@ class PreferenceClassifier(BaseEstimator):
         For the models "bradley_terry" and "linear": λ of the penalty ``½ λ Σ β²`` on abilities, or on
         coefficients of standardised features. 0 gives the maximum of the likelihood, if there is one. The
         default is the λ with the largest marginal likelihood, as for a random effect.
-    landmarks : "auto", "all", int or None
+    n_landmarks : "auto", "all", int or None
         Number of items that are landmarks, for many duels: no matrix between all pairs is needed. "all", or
         at least the number of items, makes no approximation: the posterior mean is that of the dense process.
         ``None`` uses the dense process. "auto" uses 250 landmarks if there are more than 2,000 distinct
         pairs, except with bags or with ``inference="bound"``, which landmarks do not support.
-    context_landmarks : int, default 32
+    n_context_landmarks : int, default 32
         With landmarks: number of landmark contexts among the distinct contexts. There is no approximation if
         there are at most this many contexts. Users who are not landmarks have no effect of their own.
     n_tuning_pairs : int, default 1500
@@ -153,7 +153,7 @@ class PreferenceClassifier(BaseEstimator):
         The margin δ of a win in log odds, with ``ties="model"``; else 0.
     log_marginal_likelihood_value_ : float
         Of all duels; with landmarks of the pairs used for tuning, and None without tuning.
-    landmarks_, context_landmarks_ : int or None
+    n_landmarks_, n_context_landmarks_ : int or None
         Number of landmarks. ``unknown_variance_`` is the share of the items' prior variance that the
         landmarks do not explain, and ``unknown_context_variance_`` that of the contexts.
     abilities_, abilities_std_ : dict
@@ -193,8 +193,8 @@ class PreferenceClassifier(BaseEstimator):
         n_restarts_optimizer=0,
         random_state=None,
         ridge="evidence",
-        landmarks="auto",
-        context_landmarks=32,
+        n_landmarks="auto",
+        n_context_landmarks=32,
         n_tuning_pairs=1500,
         n_samples=64,
         tol=1e-6,
@@ -210,8 +210,8 @@ class PreferenceClassifier(BaseEstimator):
         self.n_restarts_optimizer = n_restarts_optimizer
         self.random_state = random_state
         self.ridge = ridge
-        self.landmarks = landmarks
-        self.context_landmarks = context_landmarks
+        self.n_landmarks = n_landmarks
+        self.n_context_landmarks = n_context_landmarks
         self.n_tuning_pairs = n_tuning_pairs
         self.n_samples = n_samples
         self.tol = tol
@@ -257,8 +257,8 @@ class PreferenceClassifier(BaseEstimator):
         bags; all other methods take items."""
         self._check()
         further = {"contexts": contexts, "users": users, "home": home, "members": members}
-        self.landmarks_: int | None = None
-        self.context_landmarks_: int | None = None
+        self.n_landmarks_: int | None = None
+        self.n_context_landmarks_: int | None = None
         self._function, self._background = None, copy.deepcopy(items)
         outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
         if self.model in ABILITIES:
@@ -326,7 +326,7 @@ class PreferenceClassifier(BaseEstimator):
             )
             model, notes = fitted.model, fitted.warnings
         else:
-            n_context_landmarks = _count("context_landmarks", self.context_landmarks, 1)
+            n_context_landmarks = _count("n_context_landmarks", self.n_context_landmarks, 1)
             pairs, draws = (
                 _count("n_tuning_pairs", self.n_tuning_pairs, 1),
                 _count("n_samples", self.n_samples, 0),
@@ -337,7 +337,7 @@ class PreferenceClassifier(BaseEstimator):
             )
             prior, model, notes = fitted.prior, fitted.model, fitted.warnings
             self._function, self._no_model_reason = fitted.function, fitted.no_model_reason
-            self.landmarks_, self.context_landmarks_ = (
+            self.n_landmarks_, self.n_context_landmarks_ = (
                 fitted.function.landmarks,
                 fitted.function.context_landmarks,
             )
@@ -373,7 +373,7 @@ class PreferenceClassifier(BaseEstimator):
             "ties": None if self.ties == "half" else self.ties,
             "inference": None if self.inference == "laplace" else self.inference,
             "context_kernel": self.context_kernel,
-            "landmarks": None if self.landmarks in ("auto", None) else self.landmarks,
+            "n_landmarks": None if self.n_landmarks in ("auto", None) else self.n_landmarks,
         }
         for name, setting in (further | options).items():
             if setting is not None:
@@ -396,21 +396,21 @@ class PreferenceClassifier(BaseEstimator):
     ) -> int | None:
         """Returns the number of landmarks; ``None`` for the dense process."""
         unknown = ["members"] * bags + ["inference"] * (self.inference == "bound")
-        if self.landmarks is None or (self.landmarks == "auto" and unknown):
+        if self.n_landmarks is None or (self.n_landmarks == "auto" and unknown):
             return None
         if unknown:
             raise ValueError(
-                f"landmarks = {self.landmarks!r}: they do not support {', '.join(unknown)}: give "
-                "landmarks=None, or leave these out"
+                f"n_landmarks = {self.n_landmarks!r}: they do not support {', '.join(unknown)}: give "
+                "n_landmarks=None, or leave these out"
             )
-        if self.landmarks == "auto":
+        if self.n_landmarks == "auto":
             pair_columns = [
                 np.minimum(left, right),
                 np.maximum(left, right),
                 *([] if contexts is None else contexts.T),
             ]
             return _LANDMARKS if len(np.unique(np.column_stack(pair_columns), axis=0)) > _DENSE else None
-        return 2**32 if self.landmarks == "all" else _count("landmarks", self.landmarks, 1)
+        return 2**32 if self.n_landmarks == "all" else _count("n_landmarks", self.n_landmarks, 1)
 
     def _check(self) -> None:
         choices = [
@@ -776,7 +776,7 @@ class PreferenceClassifier(BaseEstimator):
         check_is_fitted(self, "classes_")
         if self._function is not None or self.model in ABILITIES:
             raise ValueError(
-                f"{label}: landmarks and models of abilities have no bags: fit a process with landmarks=None"
+                f"{label}: landmarks and models of abilities have no bags: fit a process with n_landmarks=None"
             )
         if self._has_home or self._ids is not None:
             raise ValueError(

@@ -119,7 +119,7 @@ def test_tuned_models_predict_and_explain_rates(world):
         east, abs=1e-8
     )
     with_covariance = riesz.Explainer(model, rows, covariance=True)(rows[:5])
-    assert with_covariance.sd is not None and (np.asarray(with_covariance.sd) > 0).any()
+    assert with_covariance.std is not None and (np.asarray(with_covariance.std) > 0).any()
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(rows), model.predict(rows))
 
@@ -223,7 +223,7 @@ def test_mediated_counts_are_averages_over_bags(world):
         ({"family": "binomial", "trials": "cases", "target": "trials"}, "are not of bags"),
         ({"mediators": ["level"], "operator": "mediated"}, "takes total="),
         ({"kernel": 3}, "it is a kernel of riesz.kernels"),
-        ({"inducing": 0}, "it is a whole number from 1"),
+        ({"n_inducing": 0}, "it is a whole number from 1"),
         ({"dispersion": -1}, "dispersion = -1: it is a number, not negative"),
         ({"mediation_dispersion": "some"}, "mediation_dispersion = 'some'"),
         ({"n_hyperparameter_samples": 1}, "n_hyperparameter_samples"),
@@ -243,7 +243,7 @@ def test_quantiles_and_zeros_are_refused(world):
     rows, bags = world
     with pytest.raises(ValueError, match="only counts of 0"):
         riesz.AggregateCountProcess().fit(rows, bags.assign(cases=0), bag="district", target="cases")
-    model = riesz.AggregateCountProcess(optimizer=None, inducing=20).fit(
+    model = riesz.AggregateCountProcess(optimizer=None, n_inducing=20).fit(
         rows, bags, bag="district", target="cases"
     )
     assert len(model.expansion_.points) == 20

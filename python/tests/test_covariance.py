@@ -47,7 +47,7 @@ def mixtures(row, background):
 def test_covariances_are_those_of_draws():
     model = fitted()
     explanation = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
-    assert explanation.covariance.shape == (3, 4, 4) and explanation.sd.shape == (3, 4)
+    assert explanation.covariance.shape == (3, 4, 4) and explanation.std.shape == (3, 4)
     for i, row in enumerate(ROWS):
         rows, weights = mixtures(row, BACKGROUND)
         mean, covariance = model.predict(rows, return_cov=True)
@@ -60,7 +60,7 @@ def test_covariances_are_those_of_draws():
         )
         draws = weights @ model.sample_y(rows, n_samples=4000, random_state=i)
         # The relative standard error of a variance from n draws is √(2/n).
-        assert np.allclose(draws.var(axis=1), explanation.sd[i] ** 2, rtol=5 * np.sqrt(2 / 4000))
+        assert np.allclose(draws.var(axis=1), explanation.std[i] ** 2, rtol=5 * np.sqrt(2 / 4000))
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
@@ -105,7 +105,7 @@ def test_covariances_of_groups_outputs_and_selections():
     explanation = copy.deepcopy(explainer)(ROWS)
     assert explanation.covariance.shape == (3, 3, 3, 2)
     assert np.allclose(explanation.covariance[..., 1], 4 * explanation.covariance[..., 0])
-    assert explanation[0].covariance.shape == (3, 3, 2) and explanation[0, "both"].sd.shape == (2,)
+    assert explanation[0].covariance.shape == (3, 3, 2) and explanation[0, "both"].std.shape == (2,)
     assert explanation[:, "both", 0].covariance.shape == (3,)
     assert np.array_equal(pickle.loads(pickle.dumps(explanation)).covariance, explanation.covariance)
     assert np.array_equal(
@@ -133,9 +133,9 @@ def test_files_and_tables_hold_covariances(tmp_path):
     again = riesz.Explanation.load(tmp_path / "e.json")
     assert np.array_equal(again.covariance, explanation.covariance) and again.sure_by == {"kind": "posterior"}
     table = riesz.Explanation.from_frame(explanation.to_frame())
-    assert np.array_equal(table.sd, explanation.sd) and table.covariance is None and table.sure_by is None
+    assert np.array_equal(table.std, explanation.std) and table.covariance is None and table.sure_by is None
     assert np.array_equal(table.interval(0.9), explanation.interval(0.9))
-    assert np.array_equal(pickle.loads(pickle.dumps(table)).sd, explanation.sd)
+    assert np.array_equal(pickle.loads(pickle.dumps(table)).std, explanation.std)
     with pytest.raises(ValueError, match="comes from a table"):
         table.sample(3)
     explanation.report(tmp_path / "e.html")
@@ -150,10 +150,10 @@ def test_probabilities_are_shares_of_draws():
     assert np.array_equal(
         explanation[1].sample(7, random_state=1), explanation.sample(7, random_state=1)[:, 1]
     )
-    error = explanation.sd / np.sqrt(20_000)
+    error = explanation.std / np.sqrt(20_000)
     assert (np.abs(draws.mean(axis=0) - explanation.values) < 4.5 * error).all()
     for i in range(3):
-        size = np.outer(explanation.sd[i], explanation.sd[i])
+        size = np.outer(explanation.std[i], explanation.std[i])
         assert (np.abs(np.cov(draws[:, i].T) - explanation.covariance[i]) < 7 * size / np.sqrt(20_000)).all()
     close = lambda p, shares: np.testing.assert_allclose(p, shares, atol=4.5 * 0.5 / np.sqrt(20_000))
     close(explanation.probability("x0", 2), (np.abs(draws[:, :, 0]) > np.abs(draws[:, :, 2])).mean(axis=0))
@@ -268,7 +268,7 @@ def test_refits_say_how_far_values_vary(tmp_path):
         explanation = riesz.Explainer(model, background, covariance=True)(ROWS)
         assert (
             explanation.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
-            and (explanation.sd > 0).all()
+            and (explanation.std > 0).all()
         )
         # With rows from another random generator the deviations agree within their standard errors.
         rng, values = np.random.default_rng(0), []
@@ -276,11 +276,11 @@ def test_refits_say_how_far_values_vary(tmp_path):
             drawn = rng.integers(80, size=80)
             refit = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True).fit(X[drawn], y[drawn])
             values.append(riesz.Explainer(refit, background)(ROWS).values)
-        ratio = explanation.sd / np.std(values, axis=0, ddof=1)
+        ratio = explanation.std / np.std(values, axis=0, ddof=1)
         assert (ratio > 0.55).all() and (ratio < 1.8).all() and abs(np.log(ratio).mean()) < 0.25
     model.save(tmp_path / "m.riesz", posterior=True)
     again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
-    assert np.allclose(again.sd, riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS).sd, rtol=1e-12)
+    assert np.allclose(again.std, riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS).std, rtol=1e-12)
     with pytest.raises(ValueError, match="protected"):
         riesz.KernelRidge(n_bootstrap=5, protect=[0]).fit(X[:30], y[:30])
 
@@ -311,17 +311,17 @@ def test_estimators_are_fitted_again(tmp_path):
             drawn = np.concatenate([rng.choice(rows, size=len(rows)) for rows in strata])
             refit = clone(plain).fit(X[drawn], target[drawn])
             values.append(riesz.Explainer(refit, BACKGROUND)(ROWS).values)
-        ratio = explanation.sd / np.std(values, axis=0, ddof=1)
+        ratio = explanation.std / np.std(values, axis=0, ddof=1)
         assert (ratio > 0.5).all() and (ratio < 2).all() and abs(np.log(ratio).mean()) < 0.25, type(model)
         model.save(tmp_path / "m.riesz", posterior=True)
         again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
-        assert np.allclose(again.sd, explanation.sd, rtol=1e-10)
+        assert np.allclose(again.std, explanation.std, rtol=1e-10)
     # For three or more classes there are also sums of pairs.
     several = riesz.SVC(C=2.0, kernel=RBF(2.0), n_bootstrap=10).fit(X[:80], np.digitize(y[:80], [110, 180]))
     explanation = riesz.Explainer(several, BACKGROUND, covariance=True)(ROWS)
-    assert explanation.sd.shape == (3, 4, 6) and (explanation.sd > 0).all()
+    assert explanation.std.shape == (3, 4, 6) and (explanation.std > 0).all()
     # The deviation of a sum of two pairs is at most the sum of their deviations.
-    assert (explanation.sd[:, :, 3] <= explanation.sd[:, :, 0] + explanation.sd[:, :, 1] + 1e-12).all()
+    assert (explanation.std[:, :, 3] <= explanation.std[:, :, 0] + explanation.std[:, :, 1] + 1e-12).all()
     with pytest.raises(ValueError, match="whole number from 2"):
         riesz.SVR(n_bootstrap=1).fit(X[:30], y[:30])
 
@@ -382,7 +382,7 @@ def test_covariances_of_the_observational_game():
     with pytest.raises(ValueError, match="more than 13 coalitions"):
         riesz.Explainer(model, reference, game=game, covariance=True, coalitions=13)
     ridge = riesz.KernelRidge(0.5, kernel=RBF(2.0), n_bootstrap=10).fit(X[:40], y[:40])
-    assert (riesz.Explainer(ridge, reference, game=game, covariance=True)(ROWS).sd > 0).all()
+    assert (riesz.Explainer(ridge, reference, game=game, covariance=True)(ROWS).std > 0).all()
 
 
 def test_shares_of_the_variance():

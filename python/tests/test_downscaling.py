@@ -67,7 +67,7 @@ def k(a, b):
 def fixed_process(**options):
     """A process with fixed hyper-parameters."""
     return riesz.AggregateGaussianProcess(
-        **({"kernel": KERNEL, "alpha": 0.07, "normalize_y": False, "optimizer": None} | options)
+        **({"kernel": KERNEL, "noise": 0.07, "normalize_y": False, "optimizer": None} | options)
     )
 
 
@@ -145,13 +145,13 @@ COARSE = {"mediators": ["pressure", "year"]}
 CASES = {
     "matched": (BAGS, {}, {}, {}),
     "weighted": (BAGS, {}, {"weight": "area"}, {"weighted": True}),
-    "known errors": (BAGS, {}, {"se": "error"}, {"known": True}),
+    "known errors": (BAGS, {}, {"target_std": "error"}, {"known": True}),
     "prior mean": (BAGS, {"prior_mean": 0.4}, {}, {"mean": 0.4}),
     "sums": (BAGS, {"aggregate": "sum"}, {"weight": "area"}, {"weighted": True, "sums": True}),
     "mixed": (
         MIXED,
         NOISE,
-        COARSE | {"weight": "area", "se": "error"},
+        COARSE | {"weight": "area", "target_std": "error"},
         {"mediated": "some", "weighted": True, "known": True, "noise": 1.0},
     ),
     "mediated": (MIXED, {"operator": "mediated"}, COARSE, {"mediated": "all"}),
@@ -541,16 +541,16 @@ def test_exact_totals_are_met(aggregate):
 def test_exact_totals_refuse_noise_and_twins():
     fit_options = {"bag": "district", "target": "cases", "features": ["rain", "height"]}
     for name, value in [
-        ("alpha", 0.1),
+        ("noise", 0.1),
         ("row_noise", 0.1),
-        ("inducing", 5),
+        ("n_inducing", 5),
         ("published", True),
         ("operator", "mediated"),
     ]:
         model = riesz.AggregateGaussianProcess(exact_totals=True, **{name: value})
         with pytest.raises(ValueError, match=f"^{name} = .*exact_totals = True.*leave it out$"):
             model.fit(ROWS, BAGS, **fit_options)
-    for name, value in [("se", "error"), ("mediators", ["pressure"])]:
+    for name, value in [("target_std", "error"), ("mediators", ["pressure"])]:
         with pytest.raises(ValueError, match=f"^{name} = .*exact_totals = True: only targets"):
             riesz.AggregateGaussianProcess(exact_totals=True).fit(ROWS, BAGS, **fit_options, **{name: value})
     twin = ROWS[ROWS.district == "d3"].assign(district="d9")
@@ -623,12 +623,12 @@ def test_the_deconditional_mean_embedding_is_a_setting():
     ridge, epsilon, of_mediators = 0.03, 0.02, np.array([0.9, 3.0])
     model = riesz.AggregateGaussianProcess(
         KERNEL,
-        alpha=epsilon * len(BAGS),
+        noise=epsilon * len(BAGS),
         operator="mediated",
         mediator_kernel=RBF(of_mediators),
         mediator_ridge=ridge,
         mediator_examples="rows",
-        centred=False,
+        centered=False,
         row_noise=0.0,
         mediation_noise=0.0,
         prior_mean=0.0,
@@ -725,7 +725,7 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
     options = {"row_noise": 0.0, "prior_mean": prior_mean}
     exact = fixed_process(**options).fit(ROWS, BAGS, bag="district", target="cases", weight="area")
     for points in (X, 27):
-        sparse = fixed_process(**options, inducing=points).fit(
+        sparse = fixed_process(**options, n_inducing=points).fit(
             ROWS, BAGS, bag="district", target="cases", weight="area"
         )
         np.testing.assert_allclose(
@@ -745,14 +745,14 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
         lambda: sparse.predict_bags(return_std=True),
         lambda: sparse.explain_bags(X[:5]),
     ):
-        with pytest.raises(ValueError, match="leave inducing out|give rows"):
+        with pytest.raises(ValueError, match="leave n_inducing out|give rows"):
             call()
 
 
 def test_few_inducing_points_are_noise_or_a_bound():
-    options = {"row_noise": 0.0, "prior_mean": 0.5, "inducing": X[::9]}
+    options = {"row_noise": 0.0, "prior_mean": 0.5, "n_inducing": X[::9]}
     columns = {"bag": "district", "target": "cases", "weight": "area"}
-    exact = fixed_process(**options | {"inducing": None}).fit(ROWS, BAGS, **columns)
+    exact = fixed_process(**options | {"n_inducing": None}).fit(ROWS, BAGS, **columns)
     fitc = fixed_process(**options).fit(ROWS, BAGS, **columns)
     vfe = fixed_process(**options, approximation="vfe").fit(ROWS, BAGS, **columns)
     # By definition, the unexplained part of sums is noise, or lowers a bound.
@@ -776,8 +776,8 @@ def test_few_inducing_points_are_noise_or_a_bound():
 def test_mediated_targets_are_learnt_through_inducing_points():
     names = {"bag": "district", "target": "cases", "weight": "area", "mediators": ["pressure"]}
     exact = fixed_process(row_noise=0.0, mediation_noise=0.0).fit(ROWS, MIXED, **names)
-    sparse = fixed_process(row_noise=0.0, mediation_noise=0.0, inducing=X).fit(ROWS, MIXED, **names)
-    noisy = fixed_process(row_noise=0.0, mediation_noise=0.2, inducing=X).fit(ROWS, MIXED, **names)
+    sparse = fixed_process(row_noise=0.0, mediation_noise=0.0, n_inducing=X).fit(ROWS, MIXED, **names)
+    noisy = fixed_process(row_noise=0.0, mediation_noise=0.2, n_inducing=X).fit(ROWS, MIXED, **names)
     assert noisy.mediation_noise_ == pytest.approx(0.2) and sparse.mediation_noise_ == 0
     assert np.all(noisy.predict(PLACES, return_std=True)[1] > sparse.predict(PLACES, return_std=True)[1])
     np.testing.assert_allclose(
@@ -788,11 +788,11 @@ def test_mediated_targets_are_learnt_through_inducing_points():
         sparse.mediator_ridge_ == exact.mediator_ridge_ and sparse.mediator_kernel_ == exact.mediator_kernel_
     )
     tuned = fixed_process(
-        optimizer="fmin_l_bfgs_b", n_hyperparameter_samples=0, row_noise=0.0, inducing=8
+        optimizer="fmin_l_bfgs_b", n_hyperparameter_samples=0, row_noise=0.0, n_inducing=8
     ).fit(ROWS, MIXED, **names)
     assert tuned.mediator_ridge_ != sparse.mediator_ridge_
     with pytest.warns(UserWarning, match="noise of rows is left out"):
-        fixed_process(row_noise=0.1, inducing=8).fit(ROWS, MIXED, **names)
+        fixed_process(row_noise=0.1, n_inducing=8).fit(ROWS, MIXED, **names)
 
 
 def test_many_rows_are_learnt_from_through_inducing_points():
@@ -878,8 +878,8 @@ def test_bad_input_is_refused():
         bags=BAGS.assign(cases=2.0), model=riesz.AggregateGaussianProcess()
     )
     assert "no bag has a usable target" in refusal(bags=BAGS.assign(cases=np.nan))
-    assert "se is -1.0 of bag 'd0'" in refusal(
-        bags=BAGS.assign(error=BAGS.error.where(BAGS.district != "d0", -1.0)), se="error"
+    assert "target_std is -1.0 of bag 'd0'" in refusal(
+        bags=BAGS.assign(error=BAGS.error.where(BAGS.district != "d0", -1.0)), target_std="error"
     )
     three = "3 targets belong to bags without rows, 'e0', 'e1', 'e2': give mediators"
     assert three in refusal(bags=MIXED)
@@ -897,7 +897,7 @@ def test_bad_input_is_refused():
         model=fixed_process(aggregate="sum"), bags=with_totals, mediators=["year"], total="people"
     )
     wrong = [
-        ({"alpha": 0.0}, "alpha = 0.0: it is a positive number"),
+        ({"noise": 0.0}, "noise = 0.0: it is a positive number"),
         ({"aggregate": "max"}, "aggregate = 'max': it is one of 'mean', 'sum'"),
         ({"operator": "both"}, "operator = 'both'"),
         ({"optimizer": "adam"}, "optimizer = 'adam'"),
@@ -908,9 +908,9 @@ def test_bad_input_is_refused():
             {"n_hyperparameter_samples": 64},
             "optimizer=None keeps hyper-parameters as they are, so there is nothing to average",
         ),
-        ({"inducing": 0}, "inducing = 0: it is a whole number from 1"),
+        ({"n_inducing": 0}, "n_inducing = 0: it is a whole number from 1"),
         ({"approximation": "sparse"}, "it is one of 'fitc', 'vfe'"),
-        ({"inducing": 3, "n_hyperparameter_samples": 64}, "fits through inducing points are not averaged"),
+        ({"n_inducing": 3, "n_hyperparameter_samples": 64}, "fits through inducing points are not averaged"),
     ]
     for options, message in wrong:
         assert message in refusal(model=fixed_process(**options)), options
@@ -963,7 +963,7 @@ APART = MIXED.assign(cases=MIXED.cases.where(MIXED.district.str[0] == "e"))
 @pytest.mark.parametrize("bags", [MIXED, APART], ids=["mixed", "apart"])
 @pytest.mark.filterwarnings("ignore:.*fewer than 5 targets")
 def test_targets_are_regressed_on_mediators(bags, operator, tie):
-    fit_options = {"mediators": ["pressure", "year"], "se": "error", "weight": "area"}
+    fit_options = {"mediators": ["pressure", "year"], "target_std": "error", "weight": "area"}
     lengths, ridge, mean = np.array([0.9, 3.0]), 0.06, 0.4
     model = fixed_process(
         operator=operator,

@@ -59,7 +59,9 @@ def plan():
 
 
 def holds(estimate, truth, widest):
-    assert np.all(np.abs(estimate.mean - truth) < 4 * estimate.sd) and np.all(estimate.sd < widest), estimate
+    assert np.all(np.abs(estimate.mean - truth) < 4 * estimate.std) and np.all(estimate.std < widest), (
+        estimate
+    )
 
 
 def test_back_door(model):
@@ -73,7 +75,7 @@ def test_back_door(model):
     assert model.as_seen(1.0, baseline=0.0).mean[0] < 1.0
     holds(model.effect(0.5, population={"z": [0.0, 1.0]}), 0.75 - 1.0, 0.3)
     holds(model.effect(0.5, given={"z": 1.0}), 0.75 - 2.0, 0.4)
-    assert model.effect([0.5], among=0.0).sd[0] > 0
+    assert model.effect([0.5], among=0.0).std[0] > 0
 
 
 def test_one_table_in_a_list_and_by_the_other_name_is_the_same(model):
@@ -126,7 +128,7 @@ def test_explanations_and_experiments(model):
     with pytest.raises(ValueError, match="the effect is from one table"):
         model.explain_mediators(0.5)
     again = clone(model).fit(table())
-    assert again.observe([0.5], [1.0], sd=0.1).posterior([0.5]).sd[0] < model.effect(0.5).sd[0]
+    assert again.observe([0.5], [1.0], std=0.1).posterior([0.5]).std[0] < model.effect(0.5).std[0]
 
 
 def test_pages(model, plan, tmp_path):
@@ -201,4 +203,4 @@ def test_dowhy_and_econml_agree(model):
         forest = dml.LinearDML(random_state=0).fit(data["y"], data["x"], W=data[["z"]]).const_marginal_ate()
     effect = model.effect(1.0, baseline=0.0)
     for other in (float(linear), float(np.ravel(forest)[0])):
-        assert abs(effect.mean[0] - other) < 3 * effect.sd[0]
+        assert abs(effect.mean[0] - other) < 3 * effect.std[0]

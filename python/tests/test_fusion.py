@@ -71,7 +71,7 @@ def test_setting_is_not_seeing():
     scores, seen = [], []
     for seed in range(10):
         contrast = fitted(linear(seed), n_hyperparameter_samples=8).effect(1.0, baseline=0.0)
-        scores.append((contrast.mean[0] + 1.0) / contrast.sd[0])
+        scores.append((contrast.mean[0] + 1.0) / contrast.std[0])
         seen.append(fitted(linear(seed), None, randomized=True).effect(1.0, baseline=0.0).mean[0])
     assert 0.0 < np.median(seen) < 0.4
     assert np.sum(np.abs(scores) < 1.96) >= 8 and np.max(np.abs(scores)) < 4
@@ -82,21 +82,21 @@ def test_setting_is_not_seeing():
 def test_levels_of_the_effect(model):
     effect = model.effect(GRID)
     # The mean age of the sample is off by -0.1 to 0.1, and this error counts twice in volume.
-    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.sd)
+    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.std)
     low, high = effect.interval(0.8)
-    np.testing.assert_allclose(high - low, 2 * 1.2815515655446004 * effect.sd)
+    np.testing.assert_allclose(high - low, 2 * 1.2815515655446004 * effect.std)
     drawn = effect.interval(0.8, n_samples=4000, random_state=0)
-    np.testing.assert_allclose(drawn, [low, high], atol=0.15 * effect.sd.max())
+    np.testing.assert_allclose(drawn, [low, high], atol=0.15 * effect.std.max())
     assert effect.support.all() and not model.effect([40.0]).support.any()
     assert model.identification_.adjust == ("age",) and model.treatments_ == ("dose",)
     assert "do(dose)" in repr(effect) and "adjustment" in repr(effect)
     frame = effect.to_frame()
     assert list(frame.dose) == list(GRID) and {
         "mean",
-        "sd",
+        "std",
         "low",
         "high",
-        "sd_study 1",
+        "std_study 1",
         "sd_interaction",
     } <= set(frame)
 
@@ -109,7 +109,7 @@ def test_parts_of_the_variance_add_up(model):
     ):
         assert list(effect.parts) == ["study 1", "study 2", "interaction", "adjustment", "hyper-parameters"]
         np.testing.assert_allclose(sum(effect.part_covariances.values()), effect.cov, atol=1e-12)
-        np.testing.assert_allclose(sum(effect.parts.values()), effect.sd**2, atol=1e-12)
+        np.testing.assert_allclose(sum(effect.parts.values()), effect.std**2, atol=1e-12)
         for part_covariance in effect.part_covariances.values():
             assert np.linalg.eigvalsh(part_covariance).min() > -1e-9 * np.trace(effect.cov)
 
@@ -118,36 +118,36 @@ def test_contrasts_use_the_covariance_of_doses(model):
     effects = model.effect([1.0, 0.2])
     contrast = model.effect(1.0, baseline=0.2)
     assert contrast.mean[0] == pytest.approx(effects.mean[0] - effects.mean[1])
-    assert contrast.sd[0] ** 2 == pytest.approx(
+    assert contrast.std[0] ** 2 == pytest.approx(
         effects.cov[0, 0] + effects.cov[1, 1] - 2 * effects.cov[0, 1], rel=1e-9
     )
-    assert contrast.sd[0] < 0.7 * np.hypot(*effects.sd)
-    assert model.effect(0.2, baseline=0.2).sd[0] == pytest.approx(0.0, abs=1e-6)
+    assert contrast.std[0] < 0.7 * np.hypot(*effects.std)
+    assert model.effect(0.2, baseline=0.2).std[0] == pytest.approx(0.0, abs=1e-6)
     assert model.effect(1.0, baseline={"dose": 0.2}).mean == contrast.mean
     drawn = contrast.sample(20000, 1)
     assert drawn.shape == (1, 20000)
-    assert abs(drawn.mean() - contrast.mean[0]) < 5 * contrast.sd[0] / np.sqrt(20000)
-    assert drawn.std() == pytest.approx(contrast.sd[0], rel=0.05)
+    assert abs(drawn.mean() - contrast.mean[0]) < 5 * contrast.std[0] / np.sqrt(20000)
+    assert drawn.std() == pytest.approx(contrast.std[0], rel=0.05)
 
 
 def test_draws_have_the_moments(model):
     effect = model.effect(GRID)
     drawn = effect.sample(20000, 0)
     assert np.array_equal(drawn, effect.sample(20000, 0))
-    np.testing.assert_array_less(np.abs(drawn.mean(axis=1) - effect.mean), 5 * effect.sd / np.sqrt(20000))
-    size = np.outer(effect.sd, effect.sd)
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=1) - effect.mean), 5 * effect.std / np.sqrt(20000))
+    size = np.outer(effect.std, effect.std)
     np.testing.assert_allclose(np.cov(drawn) / size, effect.cov / size, atol=0.05)
 
 
 def test_slopes_are_limits_of_contrasts(model):
     slope = model.derivative(GRID)
-    np.testing.assert_array_less(np.abs(slope.mean + 1.0), 4 * slope.sd)
+    np.testing.assert_array_less(np.abs(slope.mean + 1.0), 4 * slope.std)
     near = model.derivative(GRID, step=1e-3)
     np.testing.assert_allclose(slope.mean, near.mean, rtol=1e-4)
     np.testing.assert_allclose(slope.cov, near.cov, rtol=1e-3, atol=1e-6)
     two = model.effect([0.5], baseline=[0.3])
     assert model.derivative(0.4, step=0.1).mean[0] == pytest.approx(two.mean[0] / 0.2)
-    assert model.derivative(0.4, step=0.1).sd[0] == pytest.approx(two.sd[0] / 0.2, rel=1e-6)
+    assert model.derivative(0.4, step=0.1).std[0] == pytest.approx(two.std[0] / 0.2, rel=1e-6)
 
 
 def test_populations_and_conditions(model):
@@ -173,7 +173,7 @@ def test_populations_and_conditions(model):
         (model.effect(GRID, given={"age": 1.0}), 1.0),
         (model.effect(GRID, among=1.0), 1 / 1.64),
     ]:
-        np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID + 2 * age)), 3 * effect.sd + 0.1)
+        np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID + 2 * age)), 3 * effect.std + 0.1)
     assert (
         "age = 1" in model.effect(GRID, given={"age": 1.0}).what
         and "dose = 1" in model.effect(0.0, among=1.0).what
@@ -194,9 +194,9 @@ def test_two_covariates():
     # The mean of volume is 3 + 2 age + bmi - dose; given bmi the mean of age is 0.8 bmi, and given age the
     # mean of bmi is 0.8 age.
     partial = model.effect([0.0, 1.0], given={"bmi": 0.5})
-    np.testing.assert_array_less(np.abs(partial.mean - [4.3, 3.3]), 3 * partial.sd)
+    np.testing.assert_array_less(np.abs(partial.mean - [4.3, 3.3]), 3 * partial.std)
     partial = model.effect([0.0, 1.0], given={"age": 1.0})
-    np.testing.assert_array_less(np.abs(partial.mean - [5.8, 4.8]), 3 * partial.sd)
+    np.testing.assert_array_less(np.abs(partial.mean - [5.8, 4.8]), 3 * partial.std)
     assert partial.parts["adjustment"][0] > 0 and partial.what.endswith("of those with age = 1")
 
 
@@ -210,10 +210,10 @@ def test_covariates_that_both_studies_share():
     assert model.identification_.bridges[-1].passive == ("age",) and set(model.unmatched_) == {"age", "psa"}
     effect, contrast = model.effect(GRID), model.effect(1.0, baseline=0.0)
     # Without age the slope of volume with respect to psa would exceed 2.
-    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.sd[0] < 0.5
-    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.sd)
+    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.std[0] < 0.5
+    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.std)
     drawn = effect.sample(20000, 0)
-    np.testing.assert_allclose(drawn.std(axis=1), effect.sd, rtol=0.05)
+    np.testing.assert_allclose(drawn.std(axis=1), effect.std, rtol=0.05)
     explanation = model.explain(GRID, covariance=True)
     np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values.ravel(), effect.mean)
     covariance, turn = model.effect(np.append(GRID[0], first.dose)).cov, np.append(1.0, np.full(60, -1 / 60))
@@ -328,7 +328,7 @@ def test_categories_give_tables():
     shares = pd.crosstab(first.drug, first.stage, normalize="index")
     table = [(shares.loc[level] * means[["I", "II"]]).sum() for level in ("old", "new")]
     np.testing.assert_allclose(effect.mean, table, atol=0.1)
-    np.testing.assert_array_less(np.abs(effect.mean - [2.4, 1.4]), 3 * effect.sd)
+    np.testing.assert_array_less(np.abs(effect.mean - [2.4, 1.4]), 3 * effect.std)
     assert (
         list(effect.treatments["drug"]) == ["old", "new"] and model.effect("new", baseline="old").mean[0] < 0
     )
@@ -349,7 +349,7 @@ def test_three_studies():
     third = pd.DataFrame({"size": size, "volume": 0.5 * size + 0.1 * rng.normal(size=60)})
     model = fitted([first, second, third], GRAPH.replace("volume", "size") + "; size -> volume")
     contrast = model.effect(1.0, baseline=0.0)
-    assert abs(contrast.mean[0] + 0.5) < 3 * contrast.sd[0] < 0.5
+    assert abs(contrast.mean[0] + 0.5) < 3 * contrast.std[0] < 0.5
     assert {"study 1", "study 2", "study 3"} <= set(contrast.parts)
     assert set(model.unmatched_) == {"psa", "size"}
 
@@ -366,7 +366,7 @@ def test_front_door():
     model = fitted([first, linear()[1]], "dose -> level -> psa -> volume; dose <-> psa")
     assert model.identification_.front_door == ("level",)
     contrast = model.effect(0.5, baseline=-0.5)
-    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.sd[0] < 1.4
+    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.std[0] < 1.4
     assert fitted([first, linear()[1]], None, randomized=True).effect(0.5, baseline=-0.5).mean[0] > 0.5
     with pytest.raises(ValueError, match="given: the effect is not averaged over covariates .*front-door"):
         model.effect(0.0, given={"age": 1.0})

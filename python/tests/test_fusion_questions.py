@@ -126,13 +126,13 @@ def test_rows_are_worth_most_where_little_is_known(model):
 def test_seeing_is_not_setting(model):
     seen, done = model.as_seen(1.0, baseline=0.0), model.effect(1.0, baseline=0.0)
     # Setting a dose lowers volume by 1; an observed dose predicts an age of .61 per unit.
-    assert seen.mean[0] == pytest.approx(-1 + 2 * 1 / 1.64, abs=3 * seen.sd[0])
-    assert done.mean[0] == pytest.approx(-1, abs=3 * done.sd[0])
+    assert seen.mean[0] == pytest.approx(-1 + 2 * 1 / 1.64, abs=3 * seen.std[0])
+    assert done.mean[0] == pytest.approx(-1, abs=3 * done.std[0])
     assert seen.what == "E[volume | dose] less that at dose = 0"
     again = pickle.loads(pickle.dumps(model)).as_seen(1.0, baseline=0.0)
     assert again.mean[0] == seen.mean[0]
-    with_landmarks = fitted(world(0.8), landmarks=30).as_seen(1.0, baseline=0.0)
-    assert with_landmarks.mean[0] == pytest.approx(seen.mean[0], abs=4 * seen.sd[0])
+    with_landmarks = fitted(world(0.8), n_landmarks=30).as_seen(1.0, baseline=0.0)
+    assert with_landmarks.mean[0] == pytest.approx(seen.mean[0], abs=4 * seen.std[0])
     with pytest.raises(ValueError, match="the effect equals the association"):
         fitted(
             [study.drop(columns="age", errors="ignore") for study in world(0.8)], None, randomized=True
@@ -142,9 +142,9 @@ def test_seeing_is_not_setting(model):
 def test_treatments_may_have_any_name():
     first, second = world(0.8)
     model = fitted(
-        [first.rename(columns={"dose": "sd"}), second], GRAPH.replace("dose", "sd"), treatment="sd"
+        [first.rename(columns={"dose": "std"}), second], GRAPH.replace("dose", "std"), treatment="std"
     )
-    assert list(model.effect(0.0).to_frame())[:3] == ["treatment sd", "mean", "sd"]
+    assert list(model.effect(0.0).to_frame())[:3] == ["treatment std", "mean", "std"]
 
 
 def test_published_posteriors(model):
@@ -160,11 +160,11 @@ def test_published_posteriors(model):
         "hyper-parameters",
     ]
     imp, ime = landmarks.only("study 2"), landmarks.only("study 1")
-    np.testing.assert_allclose(imp.sd**2, landmarks.parts["study 2"])
+    np.testing.assert_allclose(imp.std**2, landmarks.parts["study 2"])
     combined = landmarks.only("study 1", "study 2")
     np.testing.assert_allclose(combined.cov, imp.cov + ime.cov)
     heavy = model.published(grid, measure="normal", mass=5.0, jitter=1e-4)
-    assert np.isfinite(heavy.sd).all()
+    assert np.isfinite(heavy.std).all()
     contrast = model.published(0.5, baseline=-0.5)
     assert contrast.mean[0] == pytest.approx(landmarks.mean[1] - landmarks.mean[0])
     with pytest.raises(ValueError, match="form = 'grid': it is one of landmarks, integrals"):

@@ -221,7 +221,7 @@ def test_components_sum_up_and_have_the_variances_of_sobol_indices():
     for features, part, share in zip(sets, parts, indices.first_order):
         assert abs(part.mean()) < 1e-10 and np.isclose(part.var(), share * indices.variance), features
     curve, surface = anova.component("b"), anova.component(["c", "a"])
-    assert curve.values.shape == (101,) and curve.sd is None
+    assert curve.values.shape == (101,) and curve.std is None
     assert surface.features == ["a", "c"] and surface.values.shape == (41, 41)
     place = pd.DataFrame({"a": surface.places[0][[7]], "b": 0.0, "c": surface.places[1][[30]]})
     assert np.isclose(anova.component(["a", "c"], place).values[0], surface.values[7, 30])
@@ -242,7 +242,7 @@ def test_components_of_a_process_have_bands():
     weights = np.concatenate([np.full(10, 0.1), np.full(100, -0.01)])
     mean, covariance = model.predict(np.concatenate([fixed_rows, grid]), return_cov=True)
     assert np.isclose(component.values[0], weights @ mean)
-    assert np.isclose(component.sd[0], np.sqrt(weights @ covariance @ weights), rtol=1e-6)
+    assert np.isclose(component.std[0], np.sqrt(weights @ covariance @ weights), rtol=1e-6)
     pytest.importorskip("matplotlib")
     assert anova.component(1).plot() is not None and anova.component([0, 1]).plot() is not None
     with pytest.raises(ValueError, match="no feature"):
@@ -261,7 +261,7 @@ def test_places_of_whole_numbers_lie_between_them():
 def test_posteriors_of_scikit_learn_are_taken():
     """A smooth process: rounding errors of poorly determined coefficients must not dominate a draw."""
     model = GaussianProcessRegressor(SklearnRBF(2.0), alpha=0.01, optimizer=None).fit(X[:, :2], y)
-    assert riesz.functional_anova(model, X[:, :2]).component(0).sd is not None
+    assert riesz.functional_anova(model, X[:, :2]).component(0).std is not None
     indices = riesz.sobol_indices(model, X[:, :2], posterior=True, n_samples=200)
     mean = indices.samples["variance"].mean()
     standard_error = indices.samples["variance"].std() / np.sqrt(200)

@@ -196,7 +196,7 @@ def test_values_have_standard_deviations(options):
     why = model.explain(left, right, covariance=True, **options)
     _, sd = model.decision_function(left, right, return_std=True)
     np.testing.assert_allclose(np.sqrt(why.covariance.sum(axis=(1, 2))), sd, rtol=1e-6)
-    assert (why.sd > 0).all()
+    assert (why.std > 0).all()
 
 
 def test_categories_are_explained():

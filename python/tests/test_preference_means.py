@@ -102,7 +102,7 @@ def test_means_of_explanations():
     np.testing.assert_allclose(order_mean, 0, atol=1e-15)
     # A mean only has a covariance if it is known; the mean of one explanation keeps it.
     with_covariance = MODEL.explain(FIRST_ITEM, OTHER_ITEMS, game="paired", covariance=True)
-    assert with_covariance.sd is not None and with_covariance.average().sd is None
+    assert with_covariance.std is not None and with_covariance.average().std is None
     np.testing.assert_array_equal(
         with_covariance.average(np.eye(11)[[2]]).covariance, with_covariance.covariance[[2]]
     )

@@ -134,10 +134,10 @@ def test_any_classifier_takes_pairs():
 def test_all_landmarks_equal_the_exact_process():
     options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None}
     exact = riesz.PreferenceClassifier(**options).fit(ITEMS, PAIRS, outcome=WON)
-    model = riesz.PreferenceClassifier(**options, landmarks=30, n_samples=400, tol=1e-11).fit(
+    model = riesz.PreferenceClassifier(**options, n_landmarks=30, n_samples=400, tol=1e-11).fit(
         ITEMS, PAIRS, outcome=WON
     )
-    assert (exact.landmarks_, model.landmarks_) == (None, 30) and model.unknown_variance_ < 1e-6
+    assert (exact.n_landmarks_, model.n_landmarks_) == (None, 30) and model.unknown_variance_ < 1e-6
     left, right = ITEMS[:10], ITEMS[10:20]
     mean, sd = exact.decision_function(left, right, return_std=True)
     landmark_mean, landmark_sd = model.decision_function(left, right, return_std=True)
@@ -170,11 +170,11 @@ def test_landmarks_know_contexts_home_ability_and_ties():
     options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None, "ability": True, "ties": "model"}
     fit_inputs = {"outcome": tied, "contexts": contexts, "home": home}
     labels = np.array(NAMES)[PAIRS]
-    exact = riesz.PreferenceClassifier(**options, landmarks=None).fit(FRAME, labels, **fit_inputs)
+    exact = riesz.PreferenceClassifier(**options, n_landmarks=None).fit(FRAME, labels, **fit_inputs)
     model = riesz.PreferenceClassifier(
-        **options, landmarks="all", n_samples=400, tol=1e-11, random_state=0
+        **options, n_landmarks="all", n_samples=400, tol=1e-11, random_state=0
     ).fit(FRAME, labels, **fit_inputs)
-    assert (exact.landmarks_, model.context_landmarks_) == (None, 6)
+    assert (exact.n_landmarks_, model.n_context_landmarks_) == (None, 6)
     assert max(model.unknown_variance_, model.unknown_context_variance_) < 1e-6
     assert model.home_advantage_ == exact.home_advantage_ > 0 and model.margin_ == exact.margin_ > 0
     left, right = FRAME[:10], FRAME[10:20].rename(index={NAMES[12]: "somebody new"})
@@ -207,7 +207,7 @@ def test_landmarks_know_contexts_home_ability_and_ties():
     with pytest.raises(ValueError, match="return_std = 'draws'"):
         model.decision_function(left, right, return_std="draws", **query)
     with pytest.raises(ValueError, match="do not support inference"):
-        riesz.PreferenceClassifier(inference="bound", landmarks=5).fit(ITEMS, PAIRS, outcome=WON)
+        riesz.PreferenceClassifier(inference="bound", n_landmarks=5).fit(ITEMS, PAIRS, outcome=WON)
 
 
 def test_many_duels_go_through_landmarks():
@@ -217,17 +217,17 @@ def test_many_duels_go_through_landmarks():
     model = riesz.PreferenceClassifier("utility", n_tuning_pairs=100, n_samples=8, random_state=0).fit(
         items, pairs, outcome=won
     )
-    assert 10 < model.landmarks_ <= 150 and model.log_marginal_likelihood_value_ < 0
+    assert 10 < model.n_landmarks_ <= 150 and model.log_marginal_likelihood_value_ < 0
     ahead = model.decision_function(items[pairs[:, 0]], items[pairs[:, 1]])
     assert ((ahead > 0) == (won == 1)).mean() > 0.97
     categories = pd.DataFrame({"kind": np.array(["rock", "paper", "scissors"])[np.arange(30) % 3]})
-    options = {"kernel": riesz.kernels.Categorical(), "optimizer": None, "landmarks": 5, "n_samples": 0}
+    options = {"kernel": riesz.kernels.Categorical(), "optimizer": None, "n_landmarks": 5, "n_samples": 0}
     kinds = riesz.PreferenceClassifier(**options).fit(categories, PAIRS, outcome=WON)
-    assert kinds.expansion_ is None and kinds.landmarks_ == 3
+    assert kinds.expansion_ is None and kinds.n_landmarks_ == 3
     assert kinds.decision_function(categories[:1], categories[3:4]) == 0
     with pytest.raises(ValueError, match="draws"):
         kinds.superiority(categories[:1], categories[1:2])
     with pytest.raises(ValueError, match="vanish"):
         kinds.explain(categories[:1], categories[1:2])
-    with pytest.raises(ValueError, match="landmarks = 0"):
-        riesz.PreferenceClassifier(landmarks=0).fit(items, pairs, outcome=won)
+    with pytest.raises(ValueError, match="n_landmarks = 0"):
+        riesz.PreferenceClassifier(n_landmarks=0).fit(items, pairs, outcome=won)

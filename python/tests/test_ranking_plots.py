@@ -337,7 +337,7 @@ def test_plots_of_duels_say_that_they_show_differences(tmp_path):
         ]
         order = np.argsort(np.abs(e.values[0]))
         np.testing.assert_allclose(
-            [np.ptp(ends) / 2 for ends in whiskers], 1.959963984540054 * e.sd[0][order]
+            [np.ptp(ends) / 2 for ends in whiskers], 1.959963984540054 * e.std[0][order]
         )
         assert any(label in t.get_text() for t in plots.force(e[0]).texts)
         assert plots.scatter(e, "size").get_xlabel() == "size, left − right"
