@@ -210,9 +210,9 @@ def naive(options, axes):
         items, np.column_stack([left, right]), outcome=won.astype(float)
     )
     first, second = items[left[:50]], items[right[:50]]
-    forward, back = model.rows(first, second), model.rows(second, first)
+    forward, back = model.pair_features(first, second), model.pair_features(second, first)
     winner, loser = np.where(won, left, right), np.where(won, right, left)
-    explainer = riesz.Explainer(model.expansion_, model.rows(items[winner], items[loser]))
+    explainer = riesz.Explainer(model.expansion_, model.pair_features(items[winner], items[loser]))
     values, other = explainer(forward).values, explainer(back).values
     wrong = np.abs(values[:, :4] + other[:, 4:]).max()
     why, swapped = model.explain(first, second).values, model.explain(second, first).values

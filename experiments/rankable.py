@@ -91,7 +91,7 @@ def index_rows(options):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 kernel = kernel_of(items)
-                bayes_factor = f"{compare_models(items, duels, kernel=kernel).cycles:.1f}"
+                bayes_factor = f"{compare_models(items, duels, kernel=kernel).log_bayes_factor_cyclic:.1f}"
                 model = riesz.PreferenceClassifier(kernel=kernel).fit(items, duels)
             hodge = rankability(model, items, random_state=0)
             low, _, high = hodge.cyclic_share_interval
@@ -102,8 +102,8 @@ def index_rows(options):
                 name,
                 "–" if published is None else f"{published:.2f}",
                 f"{result.value:.3f}",
-                f"{result.ranking:.3f} ± {result.ranking_std:.3f}",
-                f"{result.coins:.3f} ± {result.coins_std:.3f}",
+                f"{result.perfect_ranking_mean:.3f} ± {result.perfect_ranking_std:.3f}",
+                f"{result.random_mean:.3f} ± {result.random_std:.3f}",
                 "–" if clustering is None else f"{clustering:.2f}",
                 f"{result.average_clustering:.3f}",
                 bayes_factor,

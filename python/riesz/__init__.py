@@ -22,7 +22,7 @@ from ._explainer import Explainer
 from ._explanation import Certificate, Explanation, Sampling
 from ._global import SageValues, SobolIndices, sage_values, sobol_indices
 from ._indices import Semivalue
-from ._multiplicative import odds
+from ._multiplicative import odds_model
 from ._protection_path import ProtectionPath, protection_path
 from ._top_interactions import TopInteractions
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
@@ -135,7 +135,7 @@ __all__ = [
     "hsic_test",
     "kernels",
     "mmd_test",
-    "odds",
+    "odds_model",
     "plots",
     "preference",
     "protection_path",

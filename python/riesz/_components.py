@@ -145,7 +145,7 @@ def _grid_points(cells: np.ndarray, count: int) -> np.ndarray:
 
 
 def functional_anova(
-    model: Any, background: Any, *, groups: Groups | None = None, weights: Any = None
+    model: Any, background: Any, *, groups: Groups | None = None, background_weights: Any = None
 ) -> FunctionalANOVA:
     """The functional ANOVA of a model: ``f = mean + Σ_j f_j(x_j) + Σ_jl f_jl(x_j, x_l) + …``.
 
@@ -161,7 +161,7 @@ def functional_anova(
     background : array or data frame of shape (b, d)
     groups : dict of name to list of columns, optional
         Columns that count as one feature.
-    weights : array of shape (b,), optional
+    background_weights : array of shape (b,), optional
 
     Notes
     -----
@@ -179,4 +179,6 @@ def functional_anova(
     >>> bool(np.allclose(anova.mean + sum(parts), model.predict(X)))
     True
     """
-    return FunctionalANOVA(*single_expansion(model, background, groups, weights, "marginal_product"))
+    return FunctionalANOVA(
+        *single_expansion(model, background, groups, background_weights, "marginal_product")
+    )

@@ -81,9 +81,9 @@ class Experiments:
 
     def observe(self, doses: Any, outcomes: Any, *, std: Any = None) -> Self:
         """Adds experiments: ``doses`` that were set, as ``grid`` in :meth:`effect`, and their outcomes, one
-        number each. ``std`` is the standard deviation of outcomes around the effect, one number or one each, 0
-        if they are exact; by default it is estimated if there are at least four experiments. :meth:`suggest`
-        and :meth:`posterior` use the experiments; :meth:`effect` uses the studies alone."""
+        number each. ``std`` is the standard deviation of outcomes around the effect, one number or one each,
+        0 if they are exact; by default it is estimated if there are at least four experiments.
+        :meth:`suggest` and :meth:`posterior` use the experiments; :meth:`effect` uses the studies alone."""
         self._trials = with_trials(
             self._trials_so_far(), self._columns().treated(doses, "doses"), outcomes, std
         )

@@ -71,7 +71,7 @@ class Explainer:
 
         Multiplicative models are explained on their multiplicative scale: generalised linear models with a
         log link (also of statsmodels) by their mean, naive Bayes by its odds, lifelines' CoxPHFitter by its
-        hazard ratio; see also :func:`riesz.odds`.
+        hazard ratio; see also :func:`riesz.odds_model`.
 
         Models of BoTorch are explained in the columns and units of the user, by the mean of their posterior.
         If they transform an outcome by ``Log``, it is the mean of its logarithm.
@@ -130,7 +130,7 @@ class Explainer:
     groups : dict of name to list of columns, optional
         Columns, by name or number, that are present or absent together as one player. Each other column is a
         player.
-    weights : array of shape (b,), optional
+    background_weights : array of shape (b,), optional
         Weights of the background rows.
     n_jobs : int, optional
         Number of threads; ``None`` or -1 for one per core. Results do not depend on it.
@@ -142,7 +142,7 @@ class Explainer:
     coalitions : int, default 4096
         For the observational game and KernelSHAP: the maximum number of coalitions. Up to 12 features the
         default includes all coalitions, and values are exact. With more features they are estimated with
-        standard errors, and :meth:`extend` adds coalitions.
+        standard errors, and :meth:`refine` adds coalitions.
     std_error : float, optional
         For the observational game and KernelSHAP: stops when no standard error exceeds this number.
     permutations : int, default 2
@@ -214,7 +214,7 @@ class Explainer:
         probabilities: bool = False,
         link: str = "identity",
         groups: Groups | None = None,
-        weights: Any = None,
+        background_weights: Any = None,
         estimator: str | None = None,
         coalitions: int | None = None,
         std_error: float | None = None,
@@ -246,7 +246,7 @@ class Explainer:
             "background": background,
             "game": game,
             "groups": groups,
-            "weights": weights,
+            "background_weights": background_weights,
             "unions": unions,
             "probabilities": probabilities,
             "link": link,
@@ -264,12 +264,14 @@ class Explainer:
         if self._texts is not None:
             self._prepare_texts(self._texts, options)
             return
-        chosen_game = game_of(game, background, weights)
+        chosen_game = game_of(game, background, background_weights)
         self._background, self._weights = (
-            (background, weights) if chosen_game is None else (chosen_game.background, chosen_game.weights)
+            (background, background_weights)
+            if chosen_game is None
+            else (chosen_game.background, chosen_game.weights)
         )
         if self._weights is not None and self._background is None:
-            raise ValueError("weights are weights of background rows: give a background")
+            raise ValueError("background_weights are weights of background rows: give a background")
         # A model of riesz selects its columns by name; models of scikit-learn need the data frame unchanged.
         self._select_columns = getattr(model, "_select_columns", lambda rows, label: collected(rows, label))
         if self._background is not None:
@@ -337,7 +339,7 @@ class Explainer:
     def _prepare_texts(self, texts: Texts, options: dict[str, Any]) -> None:
         """Prepares an explainer of texts: each text is explained by its own model over its words."""
         arguments = self._arguments
-        for name in ("weights", "unions", "covariance"):
+        for name in ("background_weights", "unions", "covariance"):
             if arguments[name] is not None and arguments[name] is not False:
                 raise ValueError(f"{name} has no use for texts, whose features are their words: leave it out")
         if not isinstance(arguments["game"], str) or arguments["game"] not in ("auto", "baseline"):
@@ -379,7 +381,8 @@ class Explainer:
             self._weights = np.ascontiguousarray(self._weights, dtype=np.float64)
             if self._weights.shape != (b,):
                 raise ValueError(
-                    f"weights has the shape {self._weights.shape}: one number a background row is needed"
+                    f"background_weights has the shape {self._weights.shape}: one number a background row "
+                    "is needed"
                 )
 
     def _compare(self, X: Any) -> None:
@@ -502,7 +505,7 @@ class Explainer:
             )
         return self._explain(self._select_columns(X, "X"), None, None)
 
-    def extend(
+    def refine(
         self, explanation: Explanation, coalitions: int, *, std_error: float | None = None
     ) -> Explanation:
         """Explains the rows of ``explanation`` again with ``coalitions`` coalitions of features, or until no
@@ -528,7 +531,7 @@ class Explainer:
             raise ValueError(f"the explanation has no coalitions to go on from: {why}")
         if kept.explainer is not self:
             raise ValueError(
-                "the explanation is another explainer's: extend it with the explainer that made it"
+                "the explanation is another explainer's: refine it with the explainer that made it"
             )
         evaluated = max(sample.coalitions for sample in kept.samples)
         if not is_whole(coalitions) or coalitions <= evaluated:
@@ -690,7 +693,7 @@ class Explainer:
                 raise ValueError(f"the name '{name}' is used twice: rename the group or the column")
         return given_names, players
 
-    def robustness(self, delta: Any) -> np.ndarray:
+    def value_bound(self, delta: Any) -> np.ndarray:
         """Returns a bound on the change of any Shapley value of any row, for each output, if no column of the
         row changes by more than ``delta``. It is proved from the norm of the model (Chau et al. 2022, Theorem
         6) and is often far larger than the actual change.
@@ -716,7 +719,7 @@ class Explainer:
             [np.sum(list(islice(bounds, len(block))), axis=0) for block in self._imported.blocks]
         )
 
-    def variance_shares(self, X: Any) -> Explanation:
+    def explain_variance(self, X: Any) -> Explanation:
         """Explains the posterior variance of the (latent) function at the rows of ``X``, in squared units of
         the output.
 
@@ -730,12 +733,12 @@ class Explainer:
         a small background or a baseline."""
         if not self._cores or not self._arguments["covariance"]:
             raise ValueError(
-                "variance_shares needs a posterior: explain a Gaussian process, riesz.Explainer(model, "
+                "explain_variance needs a posterior: explain a Gaussian process, riesz.Explainer(model, "
                 "background, covariance=True)"
             )
         if self._mixture is not None:
             raise ValueError(
-                "variance_shares needs one posterior, and this is an average of several: explain "
+                "explain_variance needs one posterior, and this is an average of several: explain "
                 "model.expansion_"
             )
         X = self._select_columns(X, "X")

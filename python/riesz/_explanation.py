@@ -36,7 +36,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Kept:
-    """The data with which :meth:`riesz.Explainer.extend` continues."""
+    """The data with which :meth:`riesz.Explainer.refine` continues."""
 
     explainer: Any
     X: Any
@@ -72,7 +72,7 @@ class Duel:
     #: Probability of a tie, for a model with ``ties="model"``; else ``None``.
     tie: float | None = None
     #: Posterior probability that the left item is better.
-    superiority: float | None = None
+    probability_better: float | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Explanation:
         # Arrays are always rows × players × outputs, and rows × outputs. `squeezed` marks axes that were
         # selected by a number or name and are not shown.
         self._squeezed = squeezed
-        # Data for Explainer.extend; selections, files and pickles have none.
+        # Data for Explainer.refine; selections, files and pickles have none.
         self._kept = kept
         self._players, self.column_names = core.sets, core.data[0]
         self.feature_names = [name for name, _ in self._players]
@@ -239,7 +239,7 @@ class Explanation:
         return None if self._std is None else self._shown(self._std, (0, 1, 2))
 
     @property
-    def sure_by(self) -> dict[str, Any] | None:
+    def uncertainty_source(self) -> dict[str, Any] | None:
         """The source of :attr:`std` and :attr:`covariance`, for example ``{"kind": "posterior"}``; ``None``
         without them."""
         source = self._core.sure_by
@@ -287,7 +287,7 @@ class Explanation:
             "in_order": in_order,
         }
 
-    def probability(self, a: str | int, b: str | int, *, by_size: bool = True) -> Any:
+    def probability_of_larger(self, a: str | int, b: str | int, *, by_size: bool = True) -> Any:
         """Returns the probability that the absolute value of feature ``a``, a name or number, is larger than
         that of ``b``, for each row; without ``by_size`` the value itself; (n,), or (n, m). Exact up to
         rounding, because values are jointly normal."""
@@ -368,9 +368,11 @@ class Explanation:
             return None
         duels = []
         for record in json.loads(self._core.duels):
-            duel, win_probability = Duel(record["left"], record["right"]), record.get("chance")
-            if win_probability is not None:
-                duel = replace(duel, **{**win_probability, "interval": tuple(win_probability["interval"])})
+            duel, outcome = Duel(record["left"], record["right"]), record.get("chance")
+            if outcome is not None:
+                probability_better = outcome.pop("superiority")
+                outcome["interval"] = tuple(outcome["interval"])
+                duel = replace(duel, **outcome, probability_better=probability_better)
             duels.append(duel)
         return duels
 

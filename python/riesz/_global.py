@@ -115,10 +115,10 @@ class SageValues:
 
 
 def single_expansion(
-    model: Any, background: Any, groups: Groups | None, weights: Any, game: str
+    model: Any, background: Any, groups: Groups | None, background_weights: Any, game: str
 ) -> tuple[Explainer, Part, list[Any]]:
     """Returns an explainer of the model, its only expansion, and the players with a column in it."""
-    explainer = Explainer(model, background, game=game, groups=groups, weights=weights)
+    explainer = Explainer(model, background, game=game, groups=groups, background_weights=background_weights)
     parts = explainer._imported.parts
     if not explainer._cores or explainer.exactness != "exact":
         raise UnsupportedModelError(
@@ -146,7 +146,7 @@ def sobol_indices(
     *,
     groups: Groups | None = None,
     index: str = "shapley",
-    weights: Any = None,
+    background_weights: Any = None,
     posterior: bool = False,
     n_samples: int = 0,
     random_state: int = 0,
@@ -169,7 +169,7 @@ def sobol_indices(
     index : str, default "shapley"
         The values in :attr:`SobolIndices.explanation`, as for :class:`riesz.Explainer`; ``"moebius"`` gives
         first-order and second-order Sobol indices times the variance.
-    weights : array of shape (b,), optional
+    background_weights : array of shape (b,), optional
     posterior : bool, default False
         For Gaussian processes with a posterior: whether to return the exact posterior mean of the indices'
         numerators and of the variance, instead of those of the mean function. They include the posterior
@@ -199,7 +199,9 @@ def sobol_indices(
     >>> bool((found.shapley_effects <= found.total_order).all())
     True
     """
-    explainer, part, active_players = single_expansion(model, background, groups, weights, "marginal_product")
+    explainer, part, active_players = single_expansion(
+        model, background, groups, background_weights, "marginal_product"
+    )
     if not is_whole(n_samples) or n_samples < 0 or (n_samples and not posterior):
         raise ValueError(
             f"n_samples = {n_samples!r}: it is a whole number, and samples are from a posterior: give "
@@ -260,8 +262,8 @@ def sage_values(
     background: Any = None,
     *,
     groups: Groups | None = None,
-    weights: Any = None,
-    permutations: int = 256,
+    background_weights: Any = None,
+    n_orders: int = 256,
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> SageValues:
@@ -270,7 +272,7 @@ def sage_values(
 
     The value of a coalition is the loss of the mean prediction minus the loss of the predictions in which
     absent features are averaged over the background. It is computed for all rows with the whole background.
-    Orders of features are drawn at random only if there are more than ``2 * permutations * d`` coalitions.
+    Orders of features are drawn at random only if there are more than ``2 * n_orders * d`` coalitions.
 
     Parameters
     ----------
@@ -285,8 +287,8 @@ def sage_values(
     background : array or data frame of shape (b, d), optional
         Rows from which absent features take their values, by default ``X``. The cost grows with n · b.
     groups : dict of name to list of columns, optional
-    weights : array of shape (b,), optional
-    permutations : int, default 256
+    background_weights : array of shape (b,), optional
+    n_orders : int, default 256
         Number of random orders; each is also used in reverse.
     random_state : int, default 0
     n_jobs : int, optional
@@ -302,10 +304,10 @@ def sage_values(
     (0, True)
     """
     explainer, part, active_players = single_expansion(
-        model, X if background is None else background, groups, weights, "interventional"
+        model, X if background is None else background, groups, background_weights, "interventional"
     )
-    if not is_whole(permutations) or permutations < 1:
-        raise ValueError(f"permutations = {permutations!r}: it is a whole number, at least 1")
+    if not is_whole(n_orders) or n_orders < 1:
+        raise ValueError(f"n_orders = {n_orders!r}: it is a whole number, at least 1")
     rows = explainer._model_rows(explainer._background, "background")[0]
     labelled_rows = explainer._model_rows(explainer._select_columns(X, "X"), "X")[0]
     core, numbers, classes = part.expansion._core, None, None
@@ -328,7 +330,7 @@ def sage_values(
         rows,
         explainer._weights,
         active_players,
-        int(permutations),
+        int(n_orders),
         int(random_state),
         threads_of(n_jobs),
     )

@@ -934,8 +934,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
     Attributes
     ----------
     log_marginal_likelihood_value_ : float
-        Log marginal likelihood of the targets in their own units. With ``n_inducing`` it is a lower bound; the
-        model card also has an upper bound.
+        Log marginal likelihood of the targets in their own units. With ``n_inducing`` it is a lower bound;
+        the model card also has an upper bound.
     """
 
     def __init__(

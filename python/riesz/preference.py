@@ -142,12 +142,12 @@ class PreferenceClassifier(BaseEstimator):
         all items, or if there are too many pairs of landmarks times context landmarks.
     kernel_ : riesz.kernels.Kernel
         The tuned kernel of items.
-    utility_, generalised_ : float
+    utility_variance_, generalized_variance_ : float
         Variances of the two parts in the prior, in squared log odds.
-    home_advantage_, ability_ : float
+    home_variance_, ability_variance_ : float
         Variances of the home advantage and of the abilities, in squared log odds; 0 without them.
     context_kernel_ : riesz.kernels.Kernel or None
-    shared_ : float
+    shared_context_fraction_ : float
         The share ρ of the prior that all contexts have in common.
     margin_ : float
         The margin δ of a win in log odds, with ``ties="model"``; else 0.
@@ -163,7 +163,7 @@ class PreferenceClassifier(BaseEstimator):
         Of "linear", by feature.
     ridge_ : float
         The λ of the fit.
-    notes_ : list of str
+    warnings_ : list of str
         Remarks on what only the ridge makes finite or comparable: items that never won or never lost, and
         groups of items without duels between them.
     classes_ : array of str
@@ -171,7 +171,7 @@ class PreferenceClassifier(BaseEstimator):
 
     #: None for a model through landmarks whose kernel does not vanish.
     expansion_: Any
-    shared_: float
+    shared_context_fraction_: float
     #: Defaults of models without contexts, home, item names or landmarks.
     _contexts: Contexts | None = None
     _has_home = False
@@ -351,11 +351,11 @@ class PreferenceClassifier(BaseEstimator):
         )
         self.expansion_ = None if model is None else Expansion._wrap(model)
         self.kernel_ = rk._from_json(prior.kernel, self._names)
-        self.utility_, self.generalised_ = prior.utility, prior.generalised
+        self.utility_variance_, self.generalized_variance_ = prior.utility, prior.generalised
         further_variances = list(prior.further)
-        self.home_advantage_ = further_variances.pop(0) if self._has_home else 0.0
-        self.ability_ = further_variances.pop(0) if self.ability else 0.0
-        text, self.shared_ = prior.contexts or (None, 1.0)
+        self.home_variance_ = further_variances.pop(0) if self._has_home else 0.0
+        self.ability_variance_ = further_variances.pop(0) if self.ability else 0.0
+        text, self.shared_context_fraction_ = prior.contexts or (None, 1.0)
         self.context_kernel_ = (
             None if text is None or context_columns is None else rk._from_json(text, context_columns.names)
         )
@@ -426,7 +426,7 @@ class PreferenceClassifier(BaseEstimator):
             if kernel is not None and not isinstance(kernel, rk.Kernel):
                 raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
 
-    def rows(
+    def pair_features(
         self,
         left: Any,
         right: Any,
@@ -547,7 +547,7 @@ class PreferenceClassifier(BaseEstimator):
     ) -> Any:
         """Returns the posterior mean of the log odds that the left item wins, and with ``return_std`` their
         standard deviation. With ``ties="model"`` it is the left item's advantage g; the log odds of a win are
-        ``g - margin_``. Here and below, ``circumstances`` are the keyword arguments of :meth:`rows`.
+        ``g - margin_``. Here and below, ``circumstances`` are the keyword arguments of :meth:`pair_features`.
 
         With landmarks, standard deviations are estimated from ``n_samples`` draws. ``return_std="exact"``
         computes each by conjugate gradients, until the variance is too small by at most 1e-8 of the prior
@@ -575,7 +575,7 @@ class PreferenceClassifier(BaseEstimator):
         "linear" use the estimated log odds without averaging."""
         if self._function is not None:
             return self._function.probabilities(*self._pairs(left, right, **circumstances))
-        return self.expansion_.predict_proba(self.rows(left, right, **circumstances))
+        return self.expansion_.predict_proba(self.pair_features(left, right, **circumstances))
 
     def predict(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
         """Returns the most likely outcome: ``"left"`` or ``"right"``, or with ``ties="model"`` a
@@ -584,7 +584,7 @@ class PreferenceClassifier(BaseEstimator):
             return self.classes_[self.predict_proba(left, right, **circumstances).argmax(axis=1)]
         return self.classes_[(self.decision_function(left, right, **circumstances) > 0).astype(int)]
 
-    def superiority(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
+    def probability_better(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
         """Returns the posterior probability that the left item is better, i.e. that its log odds are
         positive; ½ for two equal items."""
         from scipy.special import ndtr
@@ -600,14 +600,14 @@ class PreferenceClassifier(BaseEstimator):
         background: Any = None,
         *,
         game: str = "independent",
-        weights: Any = None,
+        background_weights: Any = None,
         groups: Mapping[str, Sequence[str]] | None = None,
         index: str = "shapley",
         covariance: bool = False,
-        ridge: float | None = None,
-        centred: bool = True,
+        conditional_ridge: float | None = None,
+        centered: bool = True,
         shifts: int = 16,
-        permutations: int | None = None,
+        n_orders: int | None = None,
         random_state: int = 0,
         absent_contexts: Any = None,
         average: str | None = None,
@@ -625,11 +625,11 @@ class PreferenceClassifier(BaseEstimator):
             The values of absent features. ``"independent"``: those of two random items, one per side; values
             explain *this* duel. ``"paired"``: those of one random item on both sides, all else equal; values
             show which *differences* matter. For utilities the two games are the same. ``"matches"``: those of
-            the two items of a random duel of ``background``, wide rows as of :meth:`rows`. ``"baseline"``:
-            those of one item. ``"functional"``: their kernel factors are 1. ``"observational"``: on each side
-            their conditional distribution given the item's present features, learnt from ``background`` (the
-            published game).
-        weights : array, optional
+            the two items of a random duel of ``background``, wide rows as of :meth:`pair_features`.
+            ``"baseline"``: those of one item. ``"functional"``: their kernel factors are 1.
+            ``"observational"``: on each side their conditional distribution given the item's present
+            features, learnt from ``background`` (the published game).
+        background_weights : array, optional
             Weights of the background items.
         groups : dict of name to list of features, optional
             Groups of features that form one player.
@@ -639,12 +639,12 @@ class PreferenceClassifier(BaseEstimator):
             Whether to compute the posterior covariance of values, in every game but ``"functional"``. With
             more than 12 players it is not available in the observational game, if contexts can be absent, or
             in the independent game with up to 100 items.
-        ridge, centred
+        conditional_ridge, centered
             For the observational game, see :class:`riesz.Observational`.
         shifts, random_state
             For the independent game with more than 13 features and 100 items: the number of shifts by which
             pairs of items are drawn. Values are then estimated, with standard errors.
-        permutations : int, optional
+        n_orders : int, optional
             Number of random orders of the features, at least 16, from which values are estimated with their
             standard errors. Each order is used with its reverse and with items drawn for it. For models with
             many features and landmarks, whose exact values take long. Items of equal weight are drawn equally
@@ -659,7 +659,7 @@ class PreferenceClassifier(BaseEstimator):
             context, explain the duels, oriented for example by the winner, and call
             :meth:`riesz.Explanation.average`.
         circumstances
-            The contexts, users, home and names of the duels, as in :meth:`rows`.
+            The contexts, users, home and names of the duels, as in :meth:`pair_features`.
         """
         if average not in (None, "opponents"):
             raise ValueError(f"average = {average!r}: it is None or 'opponents'")
@@ -677,21 +677,21 @@ class PreferenceClassifier(BaseEstimator):
                 names = [names[0][number] for number in pairs[0]], [names[1][number] for number in pairs[1]]
             if self._ids is not None:
                 circumstances["ids"] = names
-        rows = self.rows(left, right, **circumstances)
+        rows = self.pair_features(left, right, **circumstances)
         explanation = self._explain_rows(
             rows,
             background,
             names,
             game=game,
             contexts=absent_contexts,
-            weights=weights,
+            background_weights=background_weights,
             groups=groups,
             index=index,
             covariance=covariance,
-            ridge=ridge,
-            centred=centred,
+            conditional_ridge=conditional_ridge,
+            centered=centered,
             shifts=shifts,
-            permutations=permutations,
+            n_orders=n_orders,
             random_state=random_state,
         )
         return (
@@ -776,7 +776,8 @@ class PreferenceClassifier(BaseEstimator):
         check_is_fitted(self, "classes_")
         if self._function is not None or self.model in ABILITIES:
             raise ValueError(
-                f"{label}: landmarks and models of abilities have no bags: fit a process with n_landmarks=None"
+                f"{label}: landmarks and models of abilities have no bags: fit a process with "
+                "n_landmarks=None"
             )
         if self._has_home or self._ids is not None:
             raise ValueError(

@@ -131,9 +131,15 @@ def test_files_and_tables_hold_covariances(tmp_path):
     explanation = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
     explanation.save(tmp_path / "e.json")
     again = riesz.Explanation.load(tmp_path / "e.json")
-    assert np.array_equal(again.covariance, explanation.covariance) and again.sure_by == {"kind": "posterior"}
+    assert np.array_equal(again.covariance, explanation.covariance) and again.uncertainty_source == {
+        "kind": "posterior"
+    }
     table = riesz.Explanation.from_frame(explanation.to_frame())
-    assert np.array_equal(table.std, explanation.std) and table.covariance is None and table.sure_by is None
+    assert (
+        np.array_equal(table.std, explanation.std)
+        and table.covariance is None
+        and table.uncertainty_source is None
+    )
     assert np.array_equal(table.interval(0.9), explanation.interval(0.9))
     assert np.array_equal(pickle.loads(pickle.dumps(table)).std, explanation.std)
     with pytest.raises(ValueError, match="comes from a table"):
@@ -156,14 +162,20 @@ def test_probabilities_are_shares_of_draws():
         size = np.outer(explanation.std[i], explanation.std[i])
         assert (np.abs(np.cov(draws[:, i].T) - explanation.covariance[i]) < 7 * size / np.sqrt(20_000)).all()
     close = lambda p, shares: np.testing.assert_allclose(p, shares, atol=4.5 * 0.5 / np.sqrt(20_000))
-    close(explanation.probability("x0", 2), (np.abs(draws[:, :, 0]) > np.abs(draws[:, :, 2])).mean(axis=0))
-    close(explanation.probability("x0", "x2", by_size=False), (draws[:, :, 0] > draws[:, :, 2]).mean(axis=0))
+    close(
+        explanation.probability_of_larger("x0", 2),
+        (np.abs(draws[:, :, 0]) > np.abs(draws[:, :, 2])).mean(axis=0),
+    )
+    close(
+        explanation.probability_of_larger("x0", "x2", by_size=False),
+        (draws[:, :, 0] > draws[:, :, 2]).mean(axis=0),
+    )
     p, error = explanation.probability_of_top(2, random_state=3)
     top = lambda values: np.sort(np.argsort(-np.abs(values), axis=-1)[..., :2], axis=-1)
     close(p, (top(draws) == top(explanation.values)).all(axis=-1).mean(axis=0))
     assert (error > 0).all() and (error < 0.01).all()
     with pytest.raises(IndexError, match="no feature"):
-        explanation.probability(0, 9)
+        explanation.probability_of_larger(0, 9)
     with pytest.raises(ValueError, match="whole number from 1"):
         explanation.sample(0)
 
@@ -267,7 +279,7 @@ def test_refits_say_how_far_values_vary(tmp_path):
     for background in (BACKGROUND, None):
         explanation = riesz.Explainer(model, background, covariance=True)(ROWS)
         assert (
-            explanation.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
+            explanation.uncertainty_source == {"kind": "bootstrap", "draws": 60, "seed": 3}
             and (explanation.std > 0).all()
         )
         # With rows from another random generator the deviations agree within their standard errors.
@@ -300,7 +312,7 @@ def test_estimators_are_fitted_again(tmp_path):
         assert np.allclose(model._outputs(ROWS), plain._outputs(ROWS)) and not plain.expansion_.has_posterior
         explainer = riesz.Explainer(model, BACKGROUND, covariance=True)
         explanation = explainer(ROWS)
-        assert explanation.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
+        assert explanation.uncertainty_source == {"kind": "bootstrap", "draws": 60, "seed": 3}
         rng, values = np.random.default_rng(0), []
         for _ in range(60):
             strata = (
@@ -330,7 +342,7 @@ def test_the_jackknife_leaves_out_rows():
     settings = {"alpha": 0.5, "kernel": RBF(2.0), "fit_intercept": True}
     model = riesz.KernelRidge(**settings, jackknife=True).fit(X[:30], y[:30])
     explanation = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
-    assert explanation.sure_by == {"kind": "jackknife", "rows": 30}
+    assert explanation.uncertainty_source == {"kind": "jackknife", "rows": 30}
     leave_one_out = np.array(
         [
             riesz.Explainer(
@@ -389,7 +401,7 @@ def test_shares_of_the_variance():
     """Shares of the variance of the coalition values, computed by definition."""
     model = fitted(X[:30], y[:30])
     explainer = riesz.Explainer(model, BACKGROUND[:3], covariance=True)
-    explanation = explainer.variance_shares(ROWS)
+    explanation = explainer.explain_variance(ROWS)
     std = model.predict(ROWS, return_std=True)[1]
     assert np.allclose(explanation.predictions, std**2, rtol=1e-8)
     assert np.allclose(explanation.base_values + explanation.values.sum(axis=1), std**2, rtol=1e-8)
@@ -409,13 +421,13 @@ def test_shares_of_the_variance():
     ).fit(X, y)
     explanation = riesz.Explainer(
         scaled, BACKGROUND[:2], covariance=True, groups={"both": [1, 2]}
-    ).variance_shares(ROWS)
+    ).explain_variance(ROWS)
     assert explanation.feature_names == ["x0", "both", "x3"]
     assert np.allclose(explanation.predictions, scaled.predict(ROWS, return_std=True)[1] ** 2, rtol=1e-8)
     with pytest.raises(ValueError, match="covariance=True"):
-        riesz.Explainer(model, BACKGROUND).variance_shares(ROWS)
+        riesz.Explainer(model, BACKGROUND).explain_variance(ROWS)
     with pytest.raises(ValueError, match="shares of the variance"):
-        riesz.Explainer(model, BACKGROUND, game="observational", covariance=True).variance_shares(ROWS)
+        riesz.Explainer(model, BACKGROUND, game="observational", covariance=True).explain_variance(ROWS)
 
 
 def test_covariances_of_a_functional_game_with_anova_factors():

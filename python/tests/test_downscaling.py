@@ -467,13 +467,13 @@ def test_averages_are_explained(averaged, tmp_path):
         atol=1e-8,
     )
     explainer = riesz.Explainer(model, background, covariance=True)
-    bounds = [riesz.Explainer(part.expansion, background).robustness(0.1) for part in model._parts]
-    np.testing.assert_allclose(explainer.robustness(0.1), np.average(bounds, axis=0, weights=weights))
+    bounds = [riesz.Explainer(part.expansion, background).value_bound(0.1) for part in model._parts]
+    np.testing.assert_allclose(explainer.value_bound(0.1), np.average(bounds, axis=0, weights=weights))
     np.testing.assert_allclose(
-        riesz.Explainer(model, background).robustness(0.1), explainer.robustness(0.1), rtol=1e-9
+        riesz.Explainer(model, background).value_bound(0.1), explainer.value_bound(0.1), rtol=1e-9
     )
     with pytest.raises(ValueError, match="average of several"):
-        explainer.variance_shares(rows[:1])
+        explainer.explain_variance(rows[:1])
     with pytest.raises(ValueError, match="a file holds one"):
         model.save(tmp_path / "map.riesz")
     again = pickle.loads(pickle.dumps(model))

@@ -771,7 +771,7 @@ def test_the_error_of_landmarks_is_within_its_deviations(tmp_path):
     errors = np.abs(mean - full.predict(new))
     assert errors.max() > 1e-3 and np.mean(errors <= 1.96 * sd) > 0.9
     explanation = riesz.Explainer(sparse, background, covariance=True)(new)
-    assert explanation.sure_by == {"kind": "landmarks", "doublings": 4}
+    assert explanation.uncertainty_source == {"kind": "landmarks", "doublings": 4}
     errors = np.abs(explanation.values - riesz.Explainer(full, background)(new).values)
     assert np.mean(errors <= 1.96 * explanation.std) > 0.9 and explanation.std.mean() < 20 * errors.mean()
     sparse.expansion_.save(tmp_path / "m.riesz", posterior=True)

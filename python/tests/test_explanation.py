@@ -452,9 +452,13 @@ def test_hostile_input(data, tmp_path):
         (lambda: riesz.Explainer(model, game="interventional"), ValueError, "needs a background"),
         (lambda: riesz.Explainer(model, X[:5], game="functional"), ValueError, "no use for a background"),
         (lambda: riesz.Explainer(model, X[:5], game="baseline"), ValueError, "1 are expected"),
-        (lambda: riesz.Explainer(model, X[:5], weights=[1, 2]), ValueError, "weights"),
-        (lambda: riesz.Explainer(model, X[:5], weights=[-1, 1, 1, 1, 1]), ValueError, "weight"),
-        (lambda: riesz.Explainer(model, X[:5], weights=np.ones((5, 1))), ValueError, r"shape \(5, 1\)"),
+        (lambda: riesz.Explainer(model, X[:5], background_weights=[1, 2]), ValueError, "background_weights"),
+        (lambda: riesz.Explainer(model, X[:5], background_weights=[-1, 1, 1, 1, 1]), ValueError, "weight"),
+        (
+            lambda: riesz.Explainer(model, X[:5], background_weights=np.ones((5, 1))),
+            ValueError,
+            r"shape \(5, 1\)",
+        ),
         (lambda: riesz.Explainer(SVR), TypeError, "SVR is a class"),
         (lambda: explainer(X)[np.array([True, False])], IndexError, "mask"),
         (

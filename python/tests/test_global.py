@@ -206,8 +206,8 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="outputs"):
         riesz.Explainer(riesz.KernelRidge().fit(X, np.column_stack([y, y])), X)(X).importance()
     process = GaussianProcessRegressor(SklearnRBF(1.0), alpha=0.1, optimizer=None).fit(X, y)
-    with pytest.raises(ValueError, match="permutations"):
-        riesz.sage_values(process, X, y, permutations=0)
+    with pytest.raises(ValueError, match="n_orders"):
+        riesz.sage_values(process, X, y, n_orders=0)
 
 
 def test_components_sum_up_and_have_the_variances_of_sobol_indices():

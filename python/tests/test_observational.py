@@ -136,15 +136,15 @@ def test_values_move_by_no_more_than_the_bound(data):
     moved = X[:20] + rng.uniform(-0.3, 0.3, size=(20, 4))
     for options in [{}, {"game": riesz.Observational(ridge=0.05)}]:
         explainer = riesz.Explainer(model, X[:10], **options)
-        bound = explainer.robustness(0.3)
+        bound = explainer.value_bound(0.3)
         far = np.abs(explainer(moved).values - explainer(X[:20]).values).max()
-        assert bound.shape == (1,) and 0 < far <= bound[0] and explainer.robustness([0, 0, 0, 0])[0] == 0
+        assert bound.shape == (1,) and 0 < far <= bound[0] and explainer.value_bound([0, 0, 0, 0])[0] == 0
     with pytest.raises(ValueError, match="game = functional"):
-        riesz.Explainer(model).robustness(0.1)
+        riesz.Explainer(model).value_bound(0.1)
     with pytest.raises(riesz.UnsupportedModelError, match="model with a known kernel"):
-        riesz.Explainer(model.predict, X).robustness(0.1)
+        riesz.Explainer(model.predict, X).value_bound(0.1)
     with pytest.raises(riesz.UnsupportedModelError, match="last step"):
-        riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).robustness(0.1)
+        riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).value_bound(0.1)
 
 
 def test_landmarks_and_random_features_approximate_exact_values(data):
@@ -182,19 +182,19 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
         explainer = riesz.Explainer(model, wide[:30], coalitions=100, **options)
         estimate = explainer(rows)
         rows[:] = 0.0
-        extended = explainer.extend(estimate, 180)
+        extended = explainer.refine(estimate, 180)
         rows[:] = wide[:3]
         once = riesz.Explainer(model, wide[:30], coalitions=180, **options)(rows)
         np.testing.assert_array_equal(extended.values, once.values)
         np.testing.assert_array_equal(extended.std_error, once.std_error)
         assert extended.sampling == once.sampling and extended.provenance.run == once.provenance.run
-        complete = explainer.extend(extended, 254)
+        complete = explainer.refine(extended, 254)
         assert complete.exactness == "exact" and complete.certificate.holds
         exact = riesz.Explainer(model, wide[:30], **options)(rows)
         np.testing.assert_array_equal(complete.values, exact.values)
         np.testing.assert_array_equal(complete.bound, exact.bound)
         target = extended.std_error.max() / 1.5
-        finer = explainer.extend(estimate, 254, std_error=target)
+        finer = explainer.refine(estimate, 254, std_error=target)
         assert finer.std_error.max() <= target
 
 

@@ -159,7 +159,11 @@ def test_a_leaderboard_takes_nothing_but_duels():
     mean = np.array([model.abilities_[name] for name in ranking.items])
     np.testing.assert_allclose(ranking.utility, mean - mean.mean(), atol=1e-9)
     np.testing.assert_array_equal(ranking.rank, 1 + (mean[:, None] < mean).sum(axis=1))
-    assert ranking.best.sum() == pytest.approx(1) and ranking.cyclic_share < 1e-12 and not ranking.triangles
+    assert (
+        ranking.probability_best.sum() == pytest.approx(1)
+        and ranking.cyclic_share < 1e-12
+        and not ranking.cycles
+    )
     # The interval of a utility is that of a normal distribution, whose covariance is the inverse Hessian.
     names = {name: i for i, name in enumerate(ranking.items)}
     d = np.zeros((len(LEFT), 4))

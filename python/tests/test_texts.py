@@ -242,7 +242,7 @@ def test_texts_come_in_lists_and_columns(tmp_path):
     with pytest.warns(UserWarning, match="the background is not used"):
         riesz.Explainer(model, background=TEXTS)
     for options, words in [
-        ({"weights": [1.0]}, "weights has no use"),
+        ({"background_weights": [1.0]}, "background_weights has no use"),
         ({"index": "k-SII"}, "index of features alone"),
     ]:
         with pytest.raises(ValueError, match=words):
