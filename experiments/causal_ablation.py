@@ -74,7 +74,7 @@ def picture(options, axes):
         for seed in range(options.seeds):
             studies, truth = ablated(np.random.default_rng(FIRST_SEED + seed), low, high)
             effect = fused(studies, seed, options.draws).effect(grid)
-            first, second = effect.parts["study 1"], effect.parts["study 2"]
+            first, second = effect.variance_by_source["study 1"], effect.variance_by_source["study 2"]
             # Only treatments within the range of study 1 lead to a mediator.
             unmatched = outside & (np.abs(grid) <= np.abs(studies[0]["x"]).max())
             ratios.append(
@@ -134,7 +134,9 @@ def _drawn(curve, stack, grid, effect, truth, title):
     curve.plot(grid, truth, "k--", linewidth=0.9, label="truth")
     curve.set_title(title, fontsize=9)
     curve.legend(fontsize=7)
-    stack.stackplot(grid, *effect.parts.values(), labels=effect.parts, colors=COLOURS, alpha=0.8)
+    stack.stackplot(
+        grid, *effect.variance_by_source.values(), labels=effect.variance_by_source, colors=COLOURS, alpha=0.8
+    )
     stack.set_title("variance by part", fontsize=9)
     stack.legend(fontsize=7)
 
@@ -218,8 +220,8 @@ def as_published(effect, model, treatments, studies):
     mass = np.sqrt(2 * np.pi) * np.concatenate([study["y"] for study in studies]).std()
     published = lambda **options: model.published(treatments, measure="normal", mass=mass, **options)
     return {
-        "study 2 alone (IMP)": effect.only("study 2"),
-        "study 1 alone (BayesIME)": effect.only("study 1"),
+        "study 2 alone (IMP)": effect.restricted_to("study 2"),
+        "study 1 alone (BayesIME)": effect.restricted_to("study 1"),
         "BayesIMP, landmarks": published(jitter=1e-4),
         "BayesIMP, integrals": published(form="integrals"),
     }
@@ -247,7 +249,7 @@ def support(options, axes):
         model = fused(studies, seed, options.draws)
         effect, truth = model.effect(grid), np.sin(3 * grid) * np.exp(-0.02)
         scores, y = (effect.mean - truth) / effect.std, np.abs(1.5 * grid)
-        taken = effect.standing["resolved_by_rest"]
+        taken = effect.diagnostics["resolved_by_rest"]
         landmarks = as_published(effect, fused(studies, seed, 0), [3.5], studies)["BayesIMP, landmarks"]
         measures.append(
             [

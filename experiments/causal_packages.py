@@ -258,7 +258,7 @@ def riesz_effects(data, grid, draws, seed, hundred):
     )
     again = pd.DataFrame({"y": data.y, "t": data.y})
     if hundred:
-        door = fusion(treatment="d", adjust=["b", "c"]).fit([data, again]).effect(grid, given={"b": 0.0})
+        door = fusion(treatment="d", adjust=["b", "c"]).fit([data, again]).effect(grid, conditions={"b": 0.0})
         first = data[["b", "d", "c"]].assign(d_of_both=data.d)
         second = pd.DataFrame({"c": data.c, "d_of_both": data.d, "t": data.y})
         linked = fusion(treatment=["b", "d"], randomized=True).fit([first, second])

@@ -359,8 +359,8 @@ def _known_variances(
     errors = _numbers(_cells(frame, target_std, "bags", "target_std", count), "target_std")[targets]
     for t in np.flatnonzero(~((errors >= 0) & np.isfinite(errors)))[:1]:
         raise ValueError(
-            f"target_std is {errors[t]} of bag '{target_names[t]}': standard errors are not negative; 0 where "
-            "there is none"
+            f"target_std is {errors[t]} of bag '{target_names[t]}': standard errors are not negative; 0 "
+            "where there is none"
         )
     return errors**2
 

@@ -22,7 +22,7 @@ class CausalEstimate:
     source of uncertainty."""
 
     #: Description of the estimate.
-    what: str
+    description: str
     #: The treatments, by name.
     treatments: dict[str, np.ndarray]
     #: The means, (rows,).
@@ -31,14 +31,14 @@ class CausalEstimate:
     cov: np.ndarray
     #: Covariances by source, which sum to :attr:`cov`: ``"study 1"``, ``"study 2"``, …, ``"interaction"`` (of
     #: a study with the later ones), ``"adjustment"`` (the population of study 1) and ``"hyper-parameters"``.
-    part_covariances: dict[str, np.ndarray]
+    covariance_by_source: dict[str, np.ndarray]
     #: Support of each row by the studies. ``resolved_by_first`` and ``resolved_by_rest`` are the shares of
     #: the prior variance, from 0 to 1, that study 1 and the later studies remove. ``effective_rows`` is the
     #: effective number of rows of study 1, and ``mass`` the sum of their weights, 1 if rows determine the
-    #: estimate. ``people`` is the same share for the target population (``given``, ``among``), and
+    #: estimate. ``people`` is the same share for the target population (``conditions``, ``among``), and
     #: ``overlap`` the share of it with such a treatment within two standard deviations of the mean given
     #: their covariates. For contrasts and derivatives the smaller number of both ends.
-    standing: dict[str, np.ndarray]
+    diagnostics: dict[str, np.ndarray]
     #: Whether the studies support the row, (rows,): ``resolved_by_first``, ``resolved_by_rest``, ``people``
     #: and ``overlap`` are at least one half. Other rows are extrapolations of the model.
     support: np.ndarray
@@ -50,19 +50,19 @@ class CausalEstimate:
         return np.sqrt(np.maximum(np.diag(self.cov), 0.0))
 
     @property
-    def parts(self) -> dict[str, np.ndarray]:
+    def variance_by_source(self) -> dict[str, np.ndarray]:
         """The variances by source, (rows,) each; they sum to the square of :attr:`std`."""
-        return {cause: np.diag(covariance).copy() for cause, covariance in self.part_covariances.items()}
+        return {cause: np.diag(covariance).copy() for cause, covariance in self.covariance_by_source.items()}
 
-    def only(self, *causes: str) -> CausalEstimate:
+    def restricted_to(self, *causes: str) -> CausalEstimate:
         """Returns this estimate with the uncertainty from these sources only: ``"study 2"`` gives the
         uncertainty of the source's IMP, ``"study 1"`` that of BayesIME. It draws no samples."""
-        unknown = [cause for cause in causes if cause not in self.part_covariances]
+        unknown = [cause for cause in causes if cause not in self.covariance_by_source]
         if unknown or not causes:
-            raise ValueError(f"causes = {causes!r}: name some of {', '.join(self.part_covariances)}")
-        parts = {cause: self.part_covariances[cause] for cause in causes}
+            raise ValueError(f"causes = {causes!r}: name some of {', '.join(self.covariance_by_source)}")
+        parts = {cause: self.covariance_by_source[cause] for cause in causes}
         cov = np.sum(list(parts.values()), axis=0)
-        return replace(self, cov=cov, part_covariances=parts, _draw=None)
+        return replace(self, cov=cov, covariance_by_source=parts, _draw=None)
 
     def interval(
         self, level: float = 0.95, n_samples: int | None = None, random_state: Any = None
@@ -101,7 +101,8 @@ class CausalEstimate:
 
         low, high = self.interval(level)
         std_by_cause = {
-            f"std_{cause}": np.sqrt(np.maximum(variances, 0.0)) for cause, variances in self.parts.items()
+            f"std_{cause}": np.sqrt(np.maximum(variances, 0.0))
+            for cause, variances in self.variance_by_source.items()
         }
         columns = {"mean": self.mean, "std": self.std, "low": low, "high": high, "support": self.support}
         columns |= std_by_cause
@@ -117,7 +118,7 @@ class CausalEstimate:
     def __repr__(self) -> str:
         low, high = self.interval()
         main_cause = max(
-            self.part_covariances, key=lambda cause: float(np.trace(self.part_covariances[cause]))
+            self.covariance_by_source, key=lambda cause: float(np.trace(self.covariance_by_source[cause]))
         )
         lines = [[*self.treatments, "mean", "std", "95 % interval", "support"]]
         for i in range(min(len(self.mean), _SHOWN)):
@@ -127,7 +128,7 @@ class CausalEstimate:
         omitted_text = [f"… ({len(self.mean)} rows in all)"] if len(self.mean) > _SHOWN else []
         return "\n".join(
             [
-                f"<riesz.CausalEstimate: {self.what}; most variance: {main_cause}>",
+                f"<riesz.CausalEstimate: {self.description}; most variance: {main_cause}>",
                 *aligned(lines),
                 *omitted_text,
             ]

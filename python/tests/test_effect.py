@@ -65,16 +65,20 @@ def holds(estimate, truth, widest):
 
 
 def test_back_door(model):
-    assert model.identification_.how == "back_door" and model.identification_.adjust == ("z",)
+    assert model.identification_.strategy == "back_door" and model.identification_.adjust == ("z",)
     estimate = model.effect([0.0, 1.0], baseline=0.0)
     assert estimate.mean[0] == pytest.approx(0, abs=1e-12)
     holds(model.effect([1.0], baseline=0.0), 1.5, 0.3)
-    holds(model.derivative([-0.5, 0.5]), 1.5, 0.4)
-    assert set(model.effect(0.5).parts) == {"outcome regression", "adjustment", "hyper-parameters"}
+    holds(model.slope([-0.5, 0.5]), 1.5, 0.4)
+    assert set(model.effect(0.5).variance_by_source) == {
+        "outcome regression",
+        "adjustment",
+        "hyper-parameters",
+    }
     # Adjustment matters: the observed slope is 0.5.
-    assert model.as_seen(1.0, baseline=0.0).mean[0] < 1.0
+    assert model.association(1.0, baseline=0.0).mean[0] < 1.0
     holds(model.effect(0.5, population={"z": [0.0, 1.0]}), 0.75 - 1.0, 0.3)
-    holds(model.effect(0.5, given={"z": 1.0}), 0.75 - 2.0, 0.4)
+    holds(model.effect(0.5, conditions={"z": 1.0}), 0.75 - 2.0, 0.4)
     assert model.effect([0.5], among=0.0).std[0] > 0
 
 
@@ -99,18 +103,18 @@ def test_front_door():
     data = pd.DataFrame({"x": x, "m": m, "y": 1.5 * m + u + 0.3 * rng.normal(size=200)})
     front = fitted(data, "x -> m -> y; x <-> y")
     assert front.identification_.front_door == ("m",)
-    holds(front.derivative([0.0, 0.5]), 1.2, 0.4)
-    assert {"outcome regression", "stage 1", "interaction"} <= set(front.effect(0.5).parts)
+    holds(front.slope([0.0, 0.5]), 1.2, 0.4)
+    assert {"outcome regression", "stage 1", "interaction"} <= set(front.effect(0.5).variance_by_source)
     with pytest.raises(ValueError, match="is not averaged over covariates"):
         front.effect(0.5, population={"m": [0.0]})
 
 
 def test_treatments_in_time(plan):
-    assert plan.identification_.how == "sequential"
+    assert plan.identification_.strategy == "sequential"
     assert plan.identification_.steps == (("a0", ("l0",)), ("a1", ("l1",)))
     grid = pd.DataFrame({"a1": [0.0, 1.0, 1.0], "a0": [1.0, 0.0, 1.0]})
     holds(plan.effect(grid, baseline={"a0": 0.0, "a1": 0.0}), [2.05, 2.0, 4.05], 0.6)
-    holds(plan.derivative(grid, "a1"), 2.0, 0.5)
+    holds(plan.slope(grid, "a1"), 2.0, 0.5)
     drawn = plan.effect(grid).sample(500, random_state=0)
     assert drawn.shape == (3, 500)
     with pytest.raises(ValueError, match="set at one time"):
@@ -124,7 +128,7 @@ def test_explanations_and_experiments(model):
     np.testing.assert_allclose(
         why.base_values[0] + why.values.sum(axis=1), model.effect([0.5, 1.0]).mean, atol=1e-9
     )
-    assert model.worth(1.0, baseline=0.0)["study 1"] > 0
+    assert model.value_of_information(1.0, baseline=0.0)["study 1"] > 0
     with pytest.raises(ValueError, match="the effect is from one table"):
         model.explain_mediators(0.5)
     again = clone(model).fit(table())

@@ -105,12 +105,18 @@ def test_parts_of_the_variance_add_up(model):
     for effect in (
         model.effect(GRID),
         model.effect(GRID, baseline=0.3),
-        model.effect(GRID, given={"age": 1.0}),
+        model.effect(GRID, conditions={"age": 1.0}),
     ):
-        assert list(effect.parts) == ["study 1", "study 2", "interaction", "adjustment", "hyper-parameters"]
-        np.testing.assert_allclose(sum(effect.part_covariances.values()), effect.cov, atol=1e-12)
-        np.testing.assert_allclose(sum(effect.parts.values()), effect.std**2, atol=1e-12)
-        for part_covariance in effect.part_covariances.values():
+        assert list(effect.variance_by_source) == [
+            "study 1",
+            "study 2",
+            "interaction",
+            "adjustment",
+            "hyper-parameters",
+        ]
+        np.testing.assert_allclose(sum(effect.covariance_by_source.values()), effect.cov, atol=1e-12)
+        np.testing.assert_allclose(sum(effect.variance_by_source.values()), effect.std**2, atol=1e-12)
+        for part_covariance in effect.covariance_by_source.values():
             assert np.linalg.eigvalsh(part_covariance).min() > -1e-9 * np.trace(effect.cov)
 
 
@@ -140,14 +146,14 @@ def test_draws_have_the_moments(model):
 
 
 def test_slopes_are_limits_of_contrasts(model):
-    slope = model.derivative(GRID)
+    slope = model.slope(GRID)
     np.testing.assert_array_less(np.abs(slope.mean + 1.0), 4 * slope.std)
-    near = model.derivative(GRID, step=1e-3)
+    near = model.slope(GRID, step=1e-3)
     np.testing.assert_allclose(slope.mean, near.mean, rtol=1e-4)
     np.testing.assert_allclose(slope.cov, near.cov, rtol=1e-3, atol=1e-6)
     two = model.effect([0.5], baseline=[0.3])
-    assert model.derivative(0.4, step=0.1).mean[0] == pytest.approx(two.mean[0] / 0.2)
-    assert model.derivative(0.4, step=0.1).std[0] == pytest.approx(two.std[0] / 0.2, rel=1e-6)
+    assert model.slope(0.4, step=0.1).mean[0] == pytest.approx(two.mean[0] / 0.2)
+    assert model.slope(0.4, step=0.1).std[0] == pytest.approx(two.std[0] / 0.2, rel=1e-6)
 
 
 def test_populations_and_conditions(model):
@@ -156,27 +162,29 @@ def test_populations_and_conditions(model):
     # The population of study 1 as it is has the same effect, except for the sampling of its people.
     np.testing.assert_allclose(study_effect.mean, everyone.mean)
     np.testing.assert_allclose(
-        study_effect.cov, everyone.cov - everyone.part_covariances["adjustment"], atol=1e-10
+        study_effect.cov, everyone.cov - everyone.covariance_by_source["adjustment"], atol=1e-10
     )
-    assert "adjustment" not in study_effect.parts
+    assert "adjustment" not in study_effect.variance_by_source
     # Means over populations are means of their members' effects.
     members = pd.DataFrame({"age": [-1.0, 0.5], "count": [1.0, 3.0]})
     member_effects = [model.effect(GRID, population={"age": [age]}).mean for age in members.age]
     np.testing.assert_allclose(
-        model.effect(GRID, population=members, weights="count").mean,
+        model.effect(GRID, population=members, population_weights="count").mean,
         0.25 * member_effects[0] + 0.75 * member_effects[1],
     )
-    np.testing.assert_allclose(model.effect(GRID, population=members, weights=[2, 0]).mean, member_effects[0])
-    np.testing.assert_allclose(model.effect(GRID, given={"age": -1.0}).mean, member_effects[0])
+    np.testing.assert_allclose(
+        model.effect(GRID, population=members, population_weights=[2, 0]).mean, member_effects[0]
+    )
+    np.testing.assert_allclose(model.effect(GRID, conditions={"age": -1.0}).mean, member_effects[0])
     # psa increases with age, and volume with twice the age; the mean age given a dose of 1 is 1/1.64.
     for effect, age in [
-        (model.effect(GRID, given={"age": 1.0}), 1.0),
+        (model.effect(GRID, conditions={"age": 1.0}), 1.0),
         (model.effect(GRID, among=1.0), 1 / 1.64),
     ]:
         np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID + 2 * age)), 3 * effect.std + 0.1)
     assert (
-        "age = 1" in model.effect(GRID, given={"age": 1.0}).what
-        and "dose = 1" in model.effect(0.0, among=1.0).what
+        "age = 1" in model.effect(GRID, conditions={"age": 1.0}).description
+        and "dose = 1" in model.effect(0.0, among=1.0).description
     )
 
 
@@ -187,17 +195,19 @@ def test_two_covariates():
     first["dose"] += first.bmi
     model = fitted([first, second], GRAPH + "; age -> bmi; bmi -> dose; bmi -> psa")
     assert model.identification_.adjust == ("age", "bmi")
-    conditional = model.effect([0.0, 1.0], given={"bmi": 0.5, "age": 1.0})
+    conditional = model.effect([0.0, 1.0], conditions={"bmi": 0.5, "age": 1.0})
     np.testing.assert_allclose(
         conditional.mean, model.effect([0.0, 1.0], population={"age": [1.0], "bmi": [0.5]}).mean
     )
     # The mean of volume is 3 + 2 age + bmi - dose; given bmi the mean of age is 0.8 bmi, and given age the
     # mean of bmi is 0.8 age.
-    partial = model.effect([0.0, 1.0], given={"bmi": 0.5})
+    partial = model.effect([0.0, 1.0], conditions={"bmi": 0.5})
     np.testing.assert_array_less(np.abs(partial.mean - [4.3, 3.3]), 3 * partial.std)
-    partial = model.effect([0.0, 1.0], given={"age": 1.0})
+    partial = model.effect([0.0, 1.0], conditions={"age": 1.0})
     np.testing.assert_array_less(np.abs(partial.mean - [5.8, 4.8]), 3 * partial.std)
-    assert partial.parts["adjustment"][0] > 0 and partial.what.endswith("of those with age = 1")
+    assert partial.variance_by_source["adjustment"][0] > 0 and partial.description.endswith(
+        "of those with age = 1"
+    )
 
 
 def test_covariates_that_both_studies_share():
@@ -220,9 +230,9 @@ def test_covariates_that_both_studies_share():
     assert explanation.covariance[0, 0, 0] == pytest.approx(turn @ covariance @ turn, rel=1e-6)
     assert np.array_equal(pickle.loads(pickle.dumps(model)).effect(GRID).cov, effect.cov)
     with pytest.raises(
-        ValueError, match="given: both studies share age, on which volume depends.*not computed yet"
+        ValueError, match="conditions: both studies share age, on which volume depends.*not computed yet"
     ):
-        model.effect(0.0, given={"age": 1.0})
+        model.effect(0.0, conditions={"age": 1.0})
 
 
 def test_order_and_threads_change_nothing(model, tmp_path):
@@ -278,7 +288,7 @@ def test_explanations_add_up(drugs):
 def test_the_best_hyperparameters_alone(drugs):
     model = clone(drugs).set_params(n_hyperparameter_samples=0).fit(several())
     effect = model.effect(several()[0].head(3))
-    assert "hyper-parameters" not in effect.parts
+    assert "hyper-parameters" not in effect.variance_by_source
     explanation = model.explain(several()[0].head(3), covariance=True)
     np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values.ravel(), effect.mean)
 
@@ -291,7 +301,7 @@ def test_rows_of_treatments(drugs):
         [[0.1, 0.7], [0.4, 0.7]],
     ):
         assert np.array_equal(drugs.effect(rows).mean, expected)
-    assert drugs.derivative({"a": 0.0, "b": 0.0}, "b").mean.shape == (1,)
+    assert drugs.slope({"a": 0.0, "b": 0.0}, "b").mean.shape == (1,)
 
 
 def test_frames_of_other_libraries(model):
@@ -338,7 +348,7 @@ def test_categories_give_tables():
     with pytest.raises(ValueError, match="drug is 'none' in grid, which no study has: they have new, old"):
         model.effect("none")
     with pytest.raises(ValueError, match="slope = drug is not allowed: it is categorical and has no slope"):
-        model.derivative("new")
+        model.slope("new")
 
 
 def test_three_studies():
@@ -350,7 +360,7 @@ def test_three_studies():
     model = fitted([first, second, third], GRAPH.replace("volume", "size") + "; size -> volume")
     contrast = model.effect(1.0, baseline=0.0)
     assert abs(contrast.mean[0] + 0.5) < 3 * contrast.std[0] < 0.5
-    assert {"study 1", "study 2", "study 3"} <= set(contrast.parts)
+    assert {"study 1", "study 2", "study 3"} <= set(contrast.variance_by_source)
     assert set(model.unmatched_) == {"psa", "size"}
 
 
@@ -368,8 +378,10 @@ def test_front_door():
     contrast = model.effect(0.5, baseline=-0.5)
     assert abs(contrast.mean[0] + 1.0) < 2 * contrast.std[0] < 1.4
     assert fitted([first, linear()[1]], None, randomized=True).effect(0.5, baseline=-0.5).mean[0] > 0.5
-    with pytest.raises(ValueError, match="given: the effect is not averaged over covariates .*front-door"):
-        model.effect(0.0, given={"age": 1.0})
+    with pytest.raises(
+        ValueError, match="conditions: the effect is not averaged over covariates .*front-door"
+    ):
+        model.effect(0.0, conditions={"age": 1.0})
 
 
 def test_unmatched_mediators_are_warned_of():
@@ -400,7 +412,7 @@ def test_conventions(model):
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.effect(GRID).sample(3, 0), model.effect(GRID).sample(3, 0))
     assert np.array_equal(
-        again.effect(GRID, given={"age": 0.5}).cov, model.effect(GRID, given={"age": 0.5}).cov
+        again.effect(GRID, conditions={"age": 0.5}).cov, model.effect(GRID, conditions={"age": 0.5}).cov
     )
     kept = pickle.loads(pickle.dumps(model.effect(GRID)))
     assert np.array_equal(kept.cov, model.effect(GRID).cov)
