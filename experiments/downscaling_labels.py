@@ -80,7 +80,7 @@ def labels(options, axes):
         rates = sample.groupby("group").high.mean()
         model = riesz.AggregateGaussianProcess(random_state=seed)
         model.fit(sample[[*columns, "group"]], rates.rename("rate").reset_index(), bag="group", target="rate")
-        covered.append(model.left_out_.coverage)
+        covered.append(model.loo_.coverage)
         effective_draws.append(model.effective_sample_size_)
         means = sample.groupby("group")[columns].mean()
         known = LogisticRegression()
@@ -235,7 +235,7 @@ def calibration(options, axes):
         # therefore gives the maps of all draws; a few further fits check this.
         model = fitted(rows, mediators, z[0], settings)
         sd = model.predict(cells, return_std=True)[1]
-        mean = z @ (model.shares(cells) / z[0]).T
+        mean = z @ (model.target_contributions(cells) / z[0]).T
         for draw in range(1, 6):
             again = fitted(rows, mediators, z[draw], settings).predict(cells, return_std=True)
             gaps.append(max(np.abs(again[0] - mean[draw]).max(), np.abs(again[1] - sd).max()))

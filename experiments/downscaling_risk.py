@@ -89,7 +89,7 @@ def process(x, y, targets, penalty):
         n_hyperparameter_samples=0,
         **published,
     ).fit(rows, bags, bag="bag", target="target", mediators=MEDIATORS)
-    return (model.shares(pd.DataFrame(np.eye(SIZE), columns=FEATURES)) @ targets).T
+    return (model.target_contributions(pd.DataFrame(np.eye(SIZE), columns=FEATURES)) @ targets).T
 
 
 def formulas(x, y, targets, penalty):

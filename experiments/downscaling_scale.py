@@ -110,7 +110,7 @@ def measure(spec):
         "error": float(np.sqrt(np.mean((mean - truth) ** 2)) / f.std()),
         "coverage": float(np.mean(np.abs(mean - truth) < 1.96 * sd)),
         "square": float(np.mean(((mean - truth) / sd) ** 2)),
-        "left out": model.left_out_.coverage,
+        "left out": model.loo_.coverage,
         "noise": [model.noise_, model.row_noise_],
         "digest": hashlib.sha256(mean.tobytes() + sd.tobytes()).hexdigest()[:12],
     }

@@ -201,7 +201,7 @@ def large(bags, d=5, seed=0):
     rmse, share = np.sqrt(np.mean((mean - f) ** 2)), np.mean(np.abs(mean - f) < 1.96 * sd)
     print(
         f"RMSE of rows {rmse:.3f} of {f.std():.3f}, coverage {share:.2f}; of left-out bags "
-        f"{process.left_out_.coverage:.3f}"
+        f"{process.loo_.coverage:.3f}"
     )
 
 

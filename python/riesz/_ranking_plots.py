@@ -127,7 +127,7 @@ def preference_matrix(
     clusters: Any = None,
     order: Sequence[int] | None = None,
     ax: Axes | None = None,
-    **where: Any,
+    **circumstances: Any,
 ) -> Axes:
     """Draws the probability that the row's item beats the column's item as colours, and as numbers for up to
     12 items. Names that would be too small to read are omitted.
@@ -147,11 +147,11 @@ def preference_matrix(
         Numbers of the shown items, from the top, for example ``np.argsort(-found.utility)`` of a
         :class:`riesz.rankability.Rankability`. By default all items are sorted by mean log odds against the
         others, within clusters against the items of the cluster.
-    where
+    circumstances
         The contexts, users, home and names of the duels, as in
         :meth:`riesz.PreferenceClassifier.predict_proba`.
     """
-    probabilities, names = _probabilities(model, items, where)
+    probabilities, names = _probabilities(model, items, circumstances)
     count = len(probabilities)
     if clusters is not None and order is not None:
         raise ValueError(

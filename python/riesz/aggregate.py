@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._aggregate_fit import Component, LeftOut, left_out
+from ._aggregate_fit import Component, LeaveOneOut, leave_one_out
 from ._bags import (
     ColumnRoles,
     Members,
@@ -43,7 +43,7 @@ from ._downscaling_base import Downscaled, draws_of, few_draws_warning, not_nega
 from ._duel_contexts import _first, check_optimizer
 from .estimators import _positive
 
-__all__ = ["AggregateGaussianProcess", "LeftOut"]
+__all__ = ["AggregateGaussianProcess", "LeaveOneOut"]
 
 
 def __dir__() -> list[str]:
@@ -152,7 +152,7 @@ class AggregateGaussianProcess(Downscaled):
         Names of the bags with rows, and of the bags with targets.
     residual_ : array
         Targets minus their fitted aggregates, which count as noise.
-    left_out_ : LeftOut or None
+    loo_ : LeaveOneOut or None
         Leave-one-out predictions of the targets with the same hyper-parameters; None for a single target.
         They rank kernels; they do not rank mediators by the accuracy for single rows.
     warnings_ : list of str
@@ -435,7 +435,7 @@ class AggregateGaussianProcess(Downscaled):
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
         self.effective_sample_size_ = fitted.effective
         self.residual_ = tables.values - sum(part.weight * part.fitted for part in self._parts)
-        self.left_out_ = left_out(self._parts, tables)
+        self.loo_ = leave_one_out(self._parts, tables)
 
     def _explains_means(self) -> bool:
         return self.aggregate == "mean"
@@ -491,7 +491,7 @@ class AggregateGaussianProcess(Downscaled):
         # All bags have targets in this order.
         return [part.fitted for part in self._parts], []
 
-    def shares(self, rows: Any) -> np.ndarray:
+    def target_contributions(self, rows: Any) -> np.ndarray:
         """Returns the contribution of each target, in the order of ``targets_``, to the prediction at each
         row, (rows, targets). Contributions add up to :meth:`predict` minus ``prior_mean_``; sums over rows
         give those of regions. For exact fits."""
@@ -500,7 +500,10 @@ class AggregateGaussianProcess(Downscaled):
         if self._explains_means():
             weights = weights / np.bincount(self._bag, weights)[self._bag]
         return self._mixed(
-            [part.shares(cells, self._row, self._bag, weights, self._targets) for part in self._parts]
+            [
+                part.target_contributions(cells, self._row, self._bag, weights, self._targets)
+                for part in self._parts
+            ]
         )
 
     def _fit_members(self) -> tuple[Members, list[str]]:

@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._aggregate_fit import Component, LeftOut, mixture
+from ._aggregate_fit import Component, LeaveOneOut, mixture
 from ._bags import (
     ColumnRoles,
     Tables,
@@ -124,7 +124,7 @@ class AggregateCountProcess(Downscaled):
     fitted_ : array
         The mean of each count at the mode of f. If the prior mean is learnt and all counts are matched
         Poisson counts without dispersion, these means have the same sum as the counts.
-    left_out_ : LeftOut or None
+    loo_ : LeaveOneOut or None
         Leave-one-out predictions of the counts with the same hyper-parameters; None for a single count.
     warnings_ : list of str
         Texts of the issued warnings.
@@ -264,7 +264,7 @@ class AggregateCountProcess(Downscaled):
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
         self.effective_sample_size_ = fitted.effective
         self.fitted_ = self._mixed([part.fitted for part in self._parts])
-        self.left_out_ = _left_out([(part.weight, part.left_out) for part in parts], tables)
+        self.loo_ = _left_out([(part.weight, part.left_out) for part in parts], tables)
 
     def _rates_of_parts(self, cells: np.ndarray, sds: float = 0.0) -> list[np.ndarray]:
         """Returns the rates of each part: the mean, the median and the ends of intervals."""
@@ -353,7 +353,7 @@ class AggregateCountProcess(Downscaled):
             squares[b] = mean @ np.exp(cov) @ mean
         return squares
 
-    def predict_adding_up(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
+    def predict_benchmarked(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
         """Returns the rates of :meth:`predict` at rows, (rows,), rescaled in each bag so that the expected
         events equal the count. ``rows`` must have all rows of their bags, with the bags' names of the fit.
         The model's intervals do not include this step. Bags without a count are not rescaled, and all rates
@@ -377,7 +377,7 @@ def _component(core: _core.CountPart) -> Component:
     return Component(core.weight, Expansion._wrap(core.model), np.asarray(core.fitted), None, None, None)
 
 
-def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> LeftOut | None:
+def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> LeaveOneOut | None:
     """Returns the leave-one-out predictions of a mixture of hyper-parameters, with scores from the mixture of
     predictive probabilities."""
     if len(tables.targets) < 2:
@@ -389,7 +389,7 @@ def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> L
     # Computed from the smaller tail, which is more precise.
     low, high = (np.sum(weights * norm.cdf(side * scores), axis=0) for side in (1, -1))
     score = np.where(low < high, norm.ppf(np.minimum(low, 0.5)), -norm.ppf(np.minimum(high, 0.5)))
-    return LeftOut(tables.targets, tables.values, mean, sd, log, score)
+    return LeaveOneOut(tables.targets, tables.values, mean, sd, log, score)
 
 
 def check_counts(tables: Tables) -> None:

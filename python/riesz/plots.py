@@ -253,13 +253,13 @@ def witness(witness: Any, ax: Axes | None = None) -> Axes:
 def component(component: Any, ax: Axes | None = None) -> Axes:
     """Draws a component of a functional ANOVA (:meth:`riesz.FunctionalANOVA.component`) of one output: for
     one column a curve, with the middle 95 % of the posterior if there is one; for two columns a surface."""
-    if component.places is None or component.values.ndim != len(component.places):
+    if component.grid is None or component.values.ndim != len(component.grid):
         raise ValueError(
             "a component is drawn along one or two columns, of one output: ask for it without rows"
         )
     ax = _axes(ax, height=3.4)
-    title, numeric = " × ".join(component.features), [points.dtype != object for points in component.places]
-    axes = [points if number else np.arange(len(points)) for points, number in zip(component.places, numeric)]
+    title, numeric = " × ".join(component.features), [points.dtype != object for points in component.grid]
+    axes = [points if number else np.arange(len(points)) for points, number in zip(component.grid, numeric)]
     if len(axes) == 1:
         (points,), deviations = axes, 0.0 if component.std is None else 1.96 * component.std
         if component.std is not None:
@@ -280,9 +280,9 @@ def component(component: Any, ax: Axes | None = None) -> Axes:
         ax.set_xlabel(component.features[0])
         ax.set_ylabel(component.features[-1])
         if not numeric[1]:
-            ax.set_yticks(axes[1], component.places[1])
+            ax.set_yticks(axes[1], component.grid[1])
     if not numeric[0]:
-        ax.set_xticks(axes[0], component.places[0])
+        ax.set_xticks(axes[0], component.grid[0])
     return ax
 
 

@@ -106,7 +106,7 @@ def test_tuned_models_predict_and_explain_rates(world):
     assert model.expansion_.output_names == ["cases"] and model.targets_ == sorted(set(rows.district))
     # With an estimated mean the fitted counts sum to the total.
     assert model.fitted_.sum() == pytest.approx(bags.cases.sum(), rel=1e-8)
-    assert model.left_out_.coverage > 0.8 and len(model.left_out_.to_frame()) == 12
+    assert model.loo_.coverage > 0.8 and len(model.loo_.to_frame()) == 12
     explanation = riesz.Explainer(model, rows)(rows[:5])
     f = model.predict_link(rows[:5])
     assert np.allclose(explanation.values.sum(axis=1) + explanation.base_values, f, atol=1e-8)
@@ -151,7 +151,7 @@ def test_averages_are_mixtures(world):
     sums = np.array([draws[rows.district == name].sum(axis=0) for name in names])
     assert np.all(np.abs(sums.mean(axis=1) - expected) < 6 * bag_std / np.sqrt(20_000))
     assert np.allclose(sums.std(axis=1), bag_std, rtol=0.1)
-    adding = pd.Series(rows.people * model.predict_adding_up(rows)).groupby(rows.district).sum()
+    adding = pd.Series(rows.people * model.predict_benchmarked(rows)).groupby(rows.district).sum()
     assert np.allclose(adding, bags.set_index("district").cases)
     # A bag's values are the mean of the values of its rows.
     bag_explanation = model.explain_bags(rows, rows, bags=["d04"])
@@ -169,7 +169,7 @@ def test_averages_are_mixtures(world):
         rows, bags, **columns
     )
     assert plain.dispersion_ > 0 and plain.effective_sample_size_ is None
-    assert np.mean(model.left_out_.std) > 0.8 * np.mean(plain.left_out_.std)
+    assert np.mean(model.loo_.std) > 0.8 * np.mean(plain.loo_.std)
     with pytest.raises(ValueError, match="an average of"):
         model.save("unused")
     with pytest.raises(ValueError, match="return_std of a mean of probabilities"):

@@ -183,7 +183,7 @@ def test_frames_are_matched_by_name_and_level():
     assert grouped.feature_names == ["both", "colour"] and grouped.interactions.shape == (2, 2)
     np.testing.assert_allclose(grouped.interactions.sum(axis=1), grouped.values, atol=1e-14)
     colours = result.witness("colour")
-    by_level = dict(zip(colours.places, colours.values))
+    by_level = dict(zip(colours.grid, colours.values))
     assert set(by_level) == {"blue", "red", "green"} and by_level["blue"] > 0 > by_level["green"]
     along = result.witness(0)
     assert along.feature == "a" and along.values[0] > 0 > along.values[-1] and (along.std_error > 0).all()

@@ -231,7 +231,7 @@ def test_bags_are_sums_of_their_rows(name):
 @pytest.mark.parametrize("name", CASES)
 def test_shares_are_what_each_target_decides(name):
     model, oracle = fitted(name)
-    shares = model.shares(PLACES)
+    shares = model.target_contributions(PLACES)
     solved = np.linalg.solve(oracle.v, (k(Z, X) @ oracle.a).T).T
     np.testing.assert_allclose(shares, solved * (oracle.z - oracle.mean * oracle.ones), atol=1e-8)
     np.testing.assert_allclose(shares.sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-10)
@@ -240,7 +240,7 @@ def test_shares_are_what_each_target_decides(name):
 @pytest.mark.parametrize("name", ["matched", "mixed", "prior mean", "sums", "mediated"])
 def test_leave_one_out_predictions_follow_their_definition(name):
     model, oracle = fitted(name)
-    left_out = model.left_out_
+    left_out = model.loo_
     assert left_out.bags == model.targets_
     fixed = CASES[name][1].get("prior_mean")
     for t in range(len(oracle.z)):
@@ -262,7 +262,7 @@ def test_leave_one_out_predictions_follow_their_definition(name):
     np.testing.assert_allclose(left_out.error, oracle.z - left_out.mean)
     assert left_out.rmse == pytest.approx(np.sqrt(np.mean(left_out.error**2)))
     inside = np.abs(left_out.error) <= 1.96 * left_out.std
-    assert (left_out.coverage, left_out.density) == (
+    assert (left_out.coverage, left_out.mean_log_density) == (
         inside.mean(),
         pytest.approx(left_out.log_density.mean()),
     )
@@ -272,7 +272,7 @@ def test_leave_one_out_predictions_follow_their_definition(name):
         "mean",
         "std",
         "error",
-        "score",
+        "z_score",
         "log_density",
     ]
 
@@ -373,7 +373,7 @@ def test_models_are_saved_with_their_posterior(tmp_path):
     np.testing.assert_array_equal(
         again.predict(PLACES, return_std=True), model.predict(PLACES, return_std=True)
     )
-    np.testing.assert_array_equal(again.shares(PLACES), model.shares(PLACES))
+    np.testing.assert_array_equal(again.target_contributions(PLACES), model.target_contributions(PLACES))
     np.testing.assert_array_equal(again.predict_bags(), model.predict_bags())
     assert clone(model).get_params() == model.get_params()
 
@@ -423,7 +423,9 @@ def test_averages_are_mixtures_of_their_parts(averaged):
     np.testing.assert_allclose(
         model.predict(places, return_std=True)[1], np.sqrt(np.diag(covariance)), atol=1e-8
     )
-    np.testing.assert_allclose(model.shares(places).sum(axis=1), actual - model.prior_mean_, atol=1e-9)
+    np.testing.assert_allclose(
+        model.target_contributions(places).sum(axis=1), actual - model.prior_mean_, atol=1e-9
+    )
     # For other rows the bags come in the order of these rows.
     order = rows.bag.unique()
     for actual, expected in zip(
@@ -488,12 +490,12 @@ def test_left_out_targets_do_not_weight_the_parts(averaged):
         means, variances = (np.array([part.left_out[which][t] for part in model._parts]) for which in (0, 1))
         densities = np.exp(-0.5 * (z[t] - means) ** 2 / variances) / np.sqrt(2 * np.pi * variances)
         left_out_weights = weights / densities / (weights / densities).sum()
-        assert model.left_out_.mean[t] == pytest.approx(left_out_weights @ means)
-        assert model.left_out_.std[t] == pytest.approx(
+        assert model.loo_.mean[t] == pytest.approx(left_out_weights @ means)
+        assert model.loo_.std[t] == pytest.approx(
             np.sqrt(left_out_weights @ (variances + means**2) - (left_out_weights @ means) ** 2)
         )
         # The harmonic mean of the densities, with these weights, is the density of the mixture.
-        assert np.exp(model.left_out_.log_density[t]) == pytest.approx(left_out_weights @ densities)
+        assert np.exp(model.loo_.log_density[t]) == pytest.approx(left_out_weights @ densities)
 
 
 def test_tuning_finds_the_map():
@@ -579,7 +581,9 @@ def test_rows_of_several_bags_share_their_noise():
     mean = solved @ z / solved.sum()
     weights = np.linalg.solve(v, z - mean)
     np.testing.assert_allclose(model.predict(PLACES), mean + k(Z, X) @ p @ weights, atol=1e-8)
-    np.testing.assert_allclose(model.shares(PLACES).sum(axis=1), model.predict(PLACES) - mean, atol=1e-9)
+    np.testing.assert_allclose(
+        model.target_contributions(PLACES).sum(axis=1), model.predict(PLACES) - mean, atol=1e-9
+    )
     np.testing.assert_allclose(model.expansion_.points, X[order])
     # Without names they would count as different rows.
     apart = fixed_process(row_noise=0.8).fit(joined.drop(columns="name"), BAGS, **fit_options | {"row": None})
@@ -662,7 +666,7 @@ def test_mediated_targets_are_averaged_over():
     # Each draw has its own regression on mediators.
     assert len({round(part.sensitivities[0][0, 0], 12) for part in model._parts}) == len(model._parts) > 1
     np.testing.assert_allclose(
-        model.shares(PLACES).sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-9
+        model.target_contributions(PLACES).sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-9
     )
 
 
@@ -731,8 +735,8 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
         np.testing.assert_allclose(
             sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5
         )
-        np.testing.assert_allclose(sparse.left_out_.mean, exact.left_out_.mean, atol=1e-5)
-        np.testing.assert_allclose(sparse.left_out_.std, exact.left_out_.std, atol=1e-5)
+        np.testing.assert_allclose(sparse.loo_.mean, exact.loo_.mean, atol=1e-5)
+        np.testing.assert_allclose(sparse.loo_.std, exact.loo_.std, atol=1e-5)
         np.testing.assert_allclose(sparse.residual_, exact.residual_, atol=1e-5)
         np.testing.assert_allclose(sparse.predict_bags(), exact.predict_bags(), atol=1e-5)
         actual, expected = (model.predict_bags(ROWS, return_std=True) for model in (sparse, exact))
@@ -741,7 +745,7 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
     why = riesz.Explainer(sparse, X[:5])(PLACES[:2])
     np.testing.assert_allclose(why.values, riesz.Explainer(exact, X[:5])(PLACES[:2]).values, atol=1e-5)
     for call in (
-        lambda: sparse.shares(PLACES),
+        lambda: sparse.target_contributions(PLACES),
         lambda: sparse.predict_bags(return_std=True),
         lambda: sparse.explain_bags(X[:5]),
     ):
@@ -783,7 +787,7 @@ def test_mediated_targets_are_learnt_through_inducing_points():
     np.testing.assert_allclose(
         sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5
     )
-    np.testing.assert_allclose(sparse.left_out_.mean, exact.left_out_.mean, atol=1e-5)
+    np.testing.assert_allclose(sparse.loo_.mean, exact.loo_.mean, atol=1e-5)
     assert (
         sparse.mediator_ridge_ == exact.mediator_ridge_ and sparse.mediator_kernel_ == exact.mediator_kernel_
     )
@@ -804,7 +808,7 @@ def test_many_rows_are_learnt_from_through_inducing_points():
         )
     np.testing.assert_allclose(model.predict(PLACES), fitted("weighted")[0].predict(PLACES), atol=1e-5)
     # With mediated targets the fit remains exact.
-    assert fitted("mixed")[0].shares(PLACES).shape == (7, 7)
+    assert fitted("mixed")[0].target_contributions(PLACES).shape == (7, 7)
 
 
 def test_rows_of_weight_zero_are_left_out_with_a_warning():
@@ -951,7 +955,7 @@ def test_doubtful_fits_are_warned_of():
     # A single target can't be left out.
     with pytest.warns(UserWarning, match="the rows of 5 bags"):
         single_target = fit(fixed_process(), BAGS.assign(cases=BAGS.cases.where(BAGS.district == "d1")))
-    assert single_target.left_out_ is None and single_target.shares(PLACES).shape == (7, 1)
+    assert single_target.loo_ is None and single_target.target_contributions(PLACES).shape == (7, 1)
     with pytest.warns(ConvergenceWarning, match="fewer than 5 targets"):
         fit(riesz.AggregateGaussianProcess(), BAGS.assign(cases=BAGS.cases.where(BAGS.index < 4)))
 
@@ -999,9 +1003,9 @@ def test_targets_are_regressed_on_mediators(bags, operator, tie):
     assert (model.noise_ > 0) == (len(matched) > 0)
     assert abs(model.mediation_noise_ - tie) < 1e-12 and abs(model.mediator_ridge_ - ridge) < 1e-12
     # The share of each target in the prediction.
-    shares = model.shares(PLACES)
+    shares = model.target_contributions(PLACES)
     np.testing.assert_allclose(shares.sum(axis=1), prediction - mean, atol=1e-9)
-    assert shares.shape == (7, len(model.targets_)) and len(model.left_out_.bags) == len(model.targets_)
+    assert shares.shape == (7, len(model.targets_)) and len(model.loo_.bags) == len(model.targets_)
     why = riesz.Explainer(model, X[:5])(PLACES)
     np.testing.assert_allclose(why.values.sum(axis=1), prediction - model.predict(X[:5]).mean(), atol=1e-9)
 
@@ -1030,7 +1034,7 @@ def test_regressed_targets_are_tuned_and_averaged():
     # If means over bags only approximate the regression, exact ties overfit.
     for model, share in ((pseudo, 0.6), (tied, 0.3)):
         assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < share * truth.std()
-        assert 0.5 < np.mean(np.abs(model.left_out_.error) < 1.96 * model.left_out_.std)
+        assert 0.5 < np.mean(np.abs(model.loo_.error) < 1.96 * model.loo_.std)
     _, std = tied.predict(rows, return_std=True)
     assert np.mean(np.abs(tied.predict(rows) - truth) < 1.96 * std) > 0.8
 

@@ -223,7 +223,7 @@ def test_components_sum_up_and_have_the_variances_of_sobol_indices():
     curve, surface = anova.component("b"), anova.component(["c", "a"])
     assert curve.values.shape == (101,) and curve.std is None
     assert surface.features == ["a", "c"] and surface.values.shape == (41, 41)
-    place = pd.DataFrame({"a": surface.places[0][[7]], "b": 0.0, "c": surface.places[1][[30]]})
+    place = pd.DataFrame({"a": surface.grid[0][[7]], "b": 0.0, "c": surface.grid[1][[30]]})
     assert np.isclose(anova.component(["a", "c"], place).values[0], surface.values[7, 30])
     # A group keeps its joint distribution.
     grouped = riesz.functional_anova(model, frame, groups={"ab": ["a", "b"]}).component("ab", frame).values

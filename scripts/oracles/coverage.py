@@ -110,7 +110,8 @@ def of_function(rng, kind, way):
         x, background = np.abs(x), -np.abs(background)
     present = np.arange(2**d)[:, None] >> np.arange(d) & 1 == 1
     truth = shapley(np.mean([function(np.where(present, x, b)) for b in background], axis=0))
-    explanation = riesz.Explainer(function, background, random_state=int(rng.integers(2**32)), **settings)([x])
+    explainer = riesz.Explainer(function, background, random_state=int(rng.integers(2**32)), **settings)
+    explanation = explainer([x])
     assert explanation.exactness == "estimated", way
     return explanation.values[0] - truth, explanation.std_error[0]
 
