@@ -16,8 +16,9 @@ and an error below that of the bootstrap (p by Wilcoxon's test).
 extend: X ~ N(0, 1), randomised, Y = aX + b sin cX, T = sin dY + eY, with random coefficients and noises,
 15 to 60 rows in each study. 20 more rows are added to the study in which one more row is worth more
 (riesz.CausalFusion.value_of_information, mean over nine treatments between the 10 % and 90 % quantiles of
-X). In a second budget 60 rows are added, with it computed again after every 20. The alternatives add half of the rows
-to each study, or all rows to the study that was not advised at first. All alternatives use the same rows.
+X). In a second budget 60 rows are added, with it computed again after every 20. The alternatives add half
+of the rows to each study, or all rows to the study that was not advised at first. All alternatives use the
+same rows.
 criterion: with the advice the error at these treatments is lower than with halves, p < .01 (two-sided
 Wilcoxon test of the mean log error of both budgets).
 

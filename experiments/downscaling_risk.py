@@ -74,7 +74,7 @@ def process(x, y, targets, penalty):
     )
     bags["target"] = np.where(bags.bag < len(y), np.nan, 1.0)
     published = {
-        "centred": False,
+        "centered": False,
         "mediation_noise": 0.0,
         "row_noise": 0.0,
         "prior_mean": 0.0,

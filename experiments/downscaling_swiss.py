@@ -145,7 +145,7 @@ def independent(rows, bags):
 def evident(rows, bags, **settings):
     """The conditional mean process with constants kept, and the ridge of a grid with the largest evidence."""
     grid = [1e-2, 1e-4, 1e-6, 1e-8]
-    settings = {"operator": "mediated", "published": True, "centred": True, **settings}
+    settings = {"operator": "mediated", "published": True, "centered": True, **settings}
     models = [fitted(rows, bags, mediator_ridge=ridge, **settings) for ridge in grid]
     return max(models, key=lambda model: model.log_marginal_likelihood_value_).predict(rows)
 

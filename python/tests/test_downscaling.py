@@ -90,7 +90,7 @@ class Oracle:
         mediated=None,
         known=False,
         mean=None,
-        centred=True,
+        centered=True,
         mass=False,
         noise=0.0,
     ):
@@ -109,7 +109,7 @@ class Oracle:
             inverse = np.linalg.inv(gaussian(y, y, [0.9, 3.0]) + np.diag(ridge))
             cross = gaussian(y, t, [0.9, 3.0])
             b, s = inverse @ cross, gaussian(t, t, [0.9, 3.0]) - cross.T @ inverse @ cross
-            if centred:
+            if centered:
                 b += np.outer(sizes / sizes.sum(), 1 - b.sum(axis=0))
             if sums:
                 totals = self.targets.people.to_numpy()
@@ -157,9 +157,9 @@ CASES = {
     "mediated": (MIXED, {"operator": "mediated"}, COARSE, {"mediated": "all"}),
     "mediated by rows": (
         MIXED,
-        {"operator": "mediated", "mediator_examples": "rows", "centred": False},
+        {"operator": "mediated", "mediator_examples": "rows", "centered": False},
         COARSE,
-        {"mediated": "all", "mass": True, "centred": False},
+        {"mediated": "all", "mass": True, "centered": False},
     ),
     "mixed sums": (
         MIXED,
@@ -607,7 +607,7 @@ def test_the_published_conventions():
     options = {"mediator_kernel": RBF([0.9, 3.0]), "published": True, "operator": "mediated"}
     fit_options = {"bag": "district", "target": "cases", "features": ["rain", "height"], **COARSE}
     model = fixed_process(**options, mediator_ridge=0.05).fit(ROWS, MIXED, **fit_options)
-    oracle = Oracle(MIXED, mediated="all", centred=False)
+    oracle = Oracle(MIXED, mediated="all", centered=False)
     np.testing.assert_allclose(model.predict(PLACES), oracle.posterior(Z)[0], atol=1e-8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -1044,7 +1044,7 @@ def test_regressed_targets_are_tuned_and_averaged():
     [
         ({"aggregate": "sum"}, "aggregate = 'sum' with operator = 'two-sided': divide sums by their weights"),
         ({"mediator_examples": "rows"}, "mediator_examples = 'rows' with operator = 'two-sided'"),
-        ({"centred": False}, "centred = False with operator = 'two-sided'"),
+        ({"centered": False}, "centered = False with operator = 'two-sided'"),
         ({"published": True}, "published = True with operator = 'two-sided'"),
         ({"operator": "pseudo", "mediation_noise": 0.1}, "mediation_noise = 0.1 with operator = 'pseudo'"),
         (
