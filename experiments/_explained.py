@@ -13,7 +13,7 @@ import riesz
 class PartialEngine:
     """An engine that only does some of the units, which riesz reports as incomplete."""
 
-    threads = 1
+    n_jobs = 1
 
     def __init__(self, numbers):
         self.numbers = numbers

@@ -61,7 +61,7 @@ def measured(options, tuned):
     settings = {} if tuned else {"optimizer": None}
     kernel = RBF([8.0] * 20)
     model = riesz.PreferenceClassifier(
-        kernel=kernel, landmarks=options.landmarks, n_draws=options.draws, random_state=0, **settings
+        kernel=kernel, n_landmarks=options.landmarks, n_samples=options.draws, random_state=0, **settings
     ).fit(x, duels, outcome=won)
     fit, work = time.perf_counter() - start, time.process_time() - work
     mean, sd = model.decision_function(*(other_items[side] for side in other_pairs.T), return_std=True)

@@ -89,8 +89,8 @@ def tennis(options, axes):
     duels = np.column_stack([left, right])
     train, test = np.arange(count), np.arange(count, len(left))
     sides = items.iloc[left[test]], items.iloc[right[test]]
-    settings = {"kernel": RBF("median"), "n_tuning_pairs": 1000, "n_draws": 0, "random_state": 0}
-    settings |= {"landmarks": 250, "context_landmarks": 64}
+    settings = {"kernel": RBF("median"), "n_tuning_pairs": 1000, "n_samples": 0, "random_state": 0}
+    settings |= {"n_landmarks": 250, "n_context_landmarks": 64}
     rows, kept = [], None
     for has_contexts in (True, False):
         start = time.perf_counter()

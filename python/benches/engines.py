@@ -67,10 +67,10 @@ def main():
             fit = riesz.distributed.fit(
                 f"{folder}/rows",
                 "y",
-                landmarks=options.landmarks,
+                n_landmarks=options.landmarks,
                 kernel=kernel,
                 alpha=RIDGE,
-                standardise=False,
+                standardize=False,
                 engine=client,
             )
             dask_seconds = time.perf_counter() - start

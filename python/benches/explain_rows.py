@@ -61,7 +61,7 @@ def main():
         os.mkdir(f"{folder}/rows")
         x, _, y = data(20_000, 1)
         kernel = riesz.kernels.RBF(length_scale=LENGTH)
-        model = riesz.KernelRidge(alpha=0.1, kernel=kernel, landmarks=options.landmarks, fit_intercept=True)
+        model = riesz.KernelRidge(alpha=0.1, kernel=kernel, n_landmarks=options.landmarks, fit_intercept=True)
         model.fit(x, y).expansion_.save(f"{folder}/m.riesz")
         names = model.expansion_.feature_names
         for k, start in enumerate(range(0, n, 1_000_000)):

@@ -94,9 +94,9 @@ def by_riesz(n, m, points, adult):
     x, y, new, truth, length, ridge = task(n, adult)
     kernel = riesz.kernels.RBF(length_scale=length)
     if adult:
-        model = riesz.KernelLogisticRegression(ridge, kernel=kernel, landmarks=m)
+        model = riesz.KernelLogisticRegression(ridge, kernel=kernel, n_landmarks=m)
     else:
-        model = riesz.KernelRidge(ridge, kernel=kernel, landmarks=m, fit_intercept=True)
+        model = riesz.KernelRidge(ridge, kernel=kernel, n_landmarks=m, fit_intercept=True)
     _, cpu, wall = spent(lambda: model.fit(x, y))
     np.save(points, model.expansion_.points)
     extras = {}

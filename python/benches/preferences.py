@@ -130,11 +130,11 @@ def newton_cg(F, left, right, won, utility, generalised):
 def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
     X, left, right, won = data(n, N, d)
     pairs = np.column_stack([left, right])
-    options = {"kernel": RBF([lengthscale] * d), "optimizer": None, "landmarks": q, "random_state": 0}
-    fit = riesz.PreferenceClassifier(**options, n_draws=0)
+    options = {"kernel": RBF([lengthscale] * d), "optimizer": None, "n_landmarks": q, "random_state": 0}
+    fit = riesz.PreferenceClassifier(**options, n_samples=0)
     ms, model = milliseconds(lambda: fit.fit(X, pairs, outcome=won), 1, min_runs=1)
     scores = model.decision_function(X[left], X[right])
-    rows = [("riesz", ms, f"{model.landmarks_} landmarks, to 1e-6")]
+    rows = [("riesz", ms, f"{model.n_landmarks_} landmarks, to 1e-6")]
 
     def plain():
         def k(A, B):
@@ -149,7 +149,7 @@ def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
     rows.append(
         ("numpy", ms, f"to 1e-6, {products} products; probabilities differ by {apart:.0e} (other landmarks)")
     )
-    drawn = riesz.PreferenceClassifier(**options, n_draws=8)
+    drawn = riesz.PreferenceClassifier(**options, n_samples=8)
     ms, _ = milliseconds(lambda: drawn.fit(X, pairs, outcome=won), 1, min_runs=1)
     rows.append(("riesz with 8 draws", ms, ""))
     print_table(f"Landmarks, {n:,} duels among {N} items with {d} features", rows)
@@ -221,8 +221,8 @@ def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
     items, places = np.unique(np.vstack(np.hsplit(points, 2)), axis=0, return_inverse=True)
     first, second = np.split(places.ravel(), 2)
     A, c = np.zeros((len(items), len(items))), np.zeros(len(items))
-    np.add.at(A, (first, second), model.generalised_ * coef)
-    np.add.at(c, first, model.utility_ * coef)
+    np.add.at(A, (first, second), model.generalized_variance_ * coef)
+    np.add.at(c, first, model.utility_variance_ * coef)
     u, v = np.nonzero(A)
     between = np.exp(-((items[:, None] - X[None]) ** 2) / (2 * lengthscale**2))
     sides = [np.exp(-((items[:, None] - side[None]) ** 2) / (2 * lengthscale**2)) for side in (left, right)]
@@ -264,7 +264,7 @@ def explaining(N=400, n=600, d=7, Q=60, ridge=1e-3):
     subsets = (np.arange(2**d)[:, None] >> np.arange(d) & 1).sum(axis=1)
     rows = []
     for game in ("independent", "paired", "observational"):
-        options = {"ridge": ridge} if game == "observational" else {}
+        options = {"conditional_ridge": ridge} if game == "observational" else {}
         ms, why = milliseconds(lambda: model.explain(left, right, game=game, **options), 1)
         rows.append((f"riesz, {game}", ms, f"exact, residual {why.certificate.residual:.0e}"))
         ms, coalition_values = milliseconds(
@@ -281,12 +281,12 @@ def explaining(N=400, n=600, d=7, Q=60, ridge=1e-3):
 
 def orders(N=800, n=8000, d=20, landmarks=200, background=100, Q=5):
     X, left, right, won = data(n, N, d)
-    fit = riesz.PreferenceClassifier(kernel=RBF([4.0] * d), landmarks=landmarks, optimizer=None)
+    fit = riesz.PreferenceClassifier(kernel=RBF([4.0] * d), n_landmarks=landmarks, optimizer=None)
     model = fit.fit(X, np.column_stack([left, right]), outcome=won)
     duels, options = (X[left[:Q]], X[right[:Q]]), {"game": "paired", "background": X[:background]}
     rows, exact = [], None
     for count in (None, 100, 200, 400):
-        sampling = {} if count is None else {"permutations": count, "seed": 0}
+        sampling = {} if count is None else {"n_orders": count, "random_state": 0}
         ms, why = milliseconds(lambda: model.explain(*duels, **options, **sampling), 1, min_runs=1)
         exact = why if count is None else exact
         error = np.sqrt(np.mean((why.values - exact.values) ** 2)) / np.abs(exact.values).mean()

@@ -59,8 +59,9 @@ def protection_path(
         del model._path
         groups = dict(players(model.protect, model.expansion_.feature_names))
         game, drawn = protected_game(model, X), budget(model)
-        if not isinstance(game, Observational):
-            del drawn["seed"]
+        seed = drawn.pop("seed")
+        if isinstance(game, Observational):
+            drawn["random_state"] = seed
         explanation = Explainer(model, game=game, groups=groups, **drawn)(rows)
         values = np.abs(explanation.values)
         importances.append(values.mean(axis=0) if values.ndim == 2 else values.mean(axis=(0, 2)))

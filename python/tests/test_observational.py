@@ -69,15 +69,15 @@ def test_samples_come_with_standard_errors(data):
     wide = np.hstack([X, X[:, ::-1] + np.sin(3 * X)])
     model = KernelRidge(kernel="rbf", gamma=0.05, alpha=0.1).fit(wide, y)
     exact = riesz.Explainer(model, game=riesz.Observational(ridge=0.01))(wide[:3])
-    explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3)
+    explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, random_state=3)
     sampled = explainer(wide[:3])
     assert explainer.exactness == sampled.exactness == "estimated" and "coalitions" in explainer.reason
     assert sampled.certificate is None and sampled.std_error.shape == (3, 8) and sampled.sampling.seed == 3
     assert (np.abs(sampled.values - exact.values) < 6 * sampled.std_error + 1e-9).all()
     np.testing.assert_allclose(sampled.residual, 0, atol=1e-9)
-    again = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3, threads=1)(
-        wide[:3]
-    )
+    again = riesz.Explainer(
+        model, game=riesz.Observational(ridge=0.01), coalitions=120, random_state=3, n_jobs=1
+    )(wide[:3])
     np.testing.assert_array_equal(sampled.values, again.values)
     target = sampled.std_error.max()
     finer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), std_error=target / 2)(wide[:3])
@@ -136,15 +136,15 @@ def test_values_move_by_no_more_than_the_bound(data):
     moved = X[:20] + rng.uniform(-0.3, 0.3, size=(20, 4))
     for options in [{}, {"game": riesz.Observational(ridge=0.05)}]:
         explainer = riesz.Explainer(model, X[:10], **options)
-        bound = explainer.robustness(0.3)
+        bound = explainer.value_bound(0.3)
         far = np.abs(explainer(moved).values - explainer(X[:20]).values).max()
-        assert bound.shape == (1,) and 0 < far <= bound[0] and explainer.robustness([0, 0, 0, 0])[0] == 0
+        assert bound.shape == (1,) and 0 < far <= bound[0] and explainer.value_bound([0, 0, 0, 0])[0] == 0
     with pytest.raises(ValueError, match="game = functional"):
-        riesz.Explainer(model).robustness(0.1)
+        riesz.Explainer(model).value_bound(0.1)
     with pytest.raises(riesz.UnsupportedModelError, match="model with a known kernel"):
-        riesz.Explainer(model.predict, X).robustness(0.1)
+        riesz.Explainer(model.predict, X).value_bound(0.1)
     with pytest.raises(riesz.UnsupportedModelError, match="last step"):
-        riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).robustness(0.1)
+        riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).value_bound(0.1)
 
 
 def test_landmarks_and_random_features_approximate_exact_values(data):
@@ -178,23 +178,23 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     three = SVC(gamma=0.05, decision_function_shape="ovo").fit(wide, np.digitize(y, [-0.5, 0.5]))
     rows = wide[:3].copy()
     for model in (processes, three):
-        options = dict(game=riesz.Observational(ridge=0.01), seed=3)
+        options = dict(game=riesz.Observational(ridge=0.01), random_state=3)
         explainer = riesz.Explainer(model, wide[:30], coalitions=100, **options)
         estimate = explainer(rows)
         rows[:] = 0.0
-        extended = explainer.extend(estimate, 180)
+        extended = explainer.refine(estimate, 180)
         rows[:] = wide[:3]
         once = riesz.Explainer(model, wide[:30], coalitions=180, **options)(rows)
         np.testing.assert_array_equal(extended.values, once.values)
         np.testing.assert_array_equal(extended.std_error, once.std_error)
         assert extended.sampling == once.sampling and extended.provenance.run == once.provenance.run
-        complete = explainer.extend(extended, 254)
+        complete = explainer.refine(extended, 254)
         assert complete.exactness == "exact" and complete.certificate.holds
         exact = riesz.Explainer(model, wide[:30], **options)(rows)
         np.testing.assert_array_equal(complete.values, exact.values)
         np.testing.assert_array_equal(complete.bound, exact.bound)
         target = extended.std_error.max() / 1.5
-        finer = explainer.extend(estimate, 254, std_error=target)
+        finer = explainer.refine(estimate, 254, std_error=target)
         assert finer.std_error.max() <= target
 
 

@@ -177,9 +177,9 @@ def test_many_features_and_many_rows_are_protected_observationally():
     assert correlations[1] < 0.7 * correlations[0]
     explainer = riesz.Explainer(fair, X[:10])
     assert "estimated from 200 coalitions" in explainer(X[:1]).provenance.model["penalty"]
-    again = clone(model).set_params(protect_strength=1000.0, protect_seed=0).fit(X, y)
+    again = clone(model).set_params(protect_strength=1000.0, random_state=0).fit(X, y)
     np.testing.assert_array_equal(again.dual_coef_, fair.dual_coef_)
-    other = clone(model).set_params(protect_strength=1000.0, protect_seed=1).fit(X, y)
+    other = clone(model).set_params(protect_strength=1000.0, random_state=1).fit(X, y)
     assert np.abs(other.dual_coef_ - fair.dual_coef_).max() > 0
     # With few features all coalitions are used, and the settings of the path are those of the explanations.
     narrow = X[:, :4]
@@ -198,7 +198,7 @@ def test_many_features_and_many_rows_are_protected_observationally():
         ({"protect_game": game(random_features=2.5)}, "random_features = 2.5"),
         ({"protect_game": game(draws=9)}, "draws belongs to"),
         ({"protect_coalitions": 0}, "coalitions = 0"),
-        ({"protect_seed": -1}, "seed = -1"),
+        ({"random_state": -1}, "random_state = -1"),
         ({"protect_game": game(landmarks=9, random_features=9)}, "is an alternative to it"),
         ({"protect": None}, "protect_game is given, but no feature to protect"),
     ]:

@@ -68,7 +68,7 @@ def test_models_without_product_form_are_estimated(data):
         (riesz.KernelRidge(kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y), None),
     ]:
         function = function or model.predict
-        explainer = riesz.Explainer(model, X[:4], permutations=8, seed=3)
+        explainer = riesz.Explainer(model, X[:4], permutations=8, random_state=3)
         assert explainer.exactness == "estimated" and explainer.reason and "estimated" in repr(explainer)
         explanation = explainer(X[20:22])
         agree(explanation, [interventional(function, x, X[:4]) for x in X[20:22]])
@@ -83,7 +83,11 @@ def test_any_function_weights_groups_and_outputs(data):
     forest = RandomForestClassifier(20, random_state=0).fit(X, np.digitize(y, [-0.5, 0.5]))
     weights = np.arange(1.0, 9.0)
     explainer = riesz.Explainer(
-        forest.predict_proba, X[:8], weights=weights, permutations=6, output_names=["low", "middle", "high"]
+        forest.predict_proba,
+        X[:8],
+        background_weights=weights,
+        permutations=6,
+        output_names=["low", "middle", "high"],
     )
     explanation = explainer(X[30:33])
     agree(explanation, [interventional(forest.predict_proba, x, X[:8], weights) for x in X[30:33]])
@@ -108,12 +112,14 @@ def test_the_seed_decides_and_rows_do_not_depend_on_each_other(data):
     X, y = data
     X = np.hstack([X, np.sin(3 * X), X**2])
     model = SVR(kernel="sigmoid").fit(X, y)
-    all_rows = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
-    again = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
+    all_rows = riesz.Explainer(model, X[:5], random_state=1)(np.tile(X, (2, 1)))
+    again = riesz.Explainer(model, X[:5], random_state=1)(np.tile(X, (2, 1)))
     np.testing.assert_array_equal(all_rows.values, again.values)
-    np.testing.assert_array_equal(riesz.Explainer(model, X[:5], seed=1)(X[:3]).values, all_rows.values[:3])
-    assert (riesz.Explainer(model, X[:5], seed=2)(X[:3]).values != all_rows.values[:3]).any()
-    finer = riesz.Explainer(model, X[:5], seed=1, permutations=70)(X[:3])
+    np.testing.assert_array_equal(
+        riesz.Explainer(model, X[:5], random_state=1)(X[:3]).values, all_rows.values[:3]
+    )
+    assert (riesz.Explainer(model, X[:5], random_state=2)(X[:3]).values != all_rows.values[:3]).any()
+    finer = riesz.Explainer(model, X[:5], random_state=1, permutations=70)(X[:3])
     assert finer.std_error.max() < 0.25 * all_rows.std_error[:3].max()
     assert finer.sampling.evaluations == 5 + 3 + 3 * 5 * 70 * 2 * 11 and finer.sampling.seed == 1
 
@@ -213,7 +219,7 @@ def test_invalid_estimates_are_refused(data):
     with pytest.raises(ValueError, match="permutations = 1"):
         riesz.Explainer(poly, X[:2], permutations=1)
     with pytest.raises(ValueError, match="seed = -1"):
-        riesz.Explainer(poly, X[:2], seed=-1)
+        riesz.Explainer(poly, X[:2], random_state=-1)
     with pytest.raises(ValueError, match="X has 3 columns, but the model has 4"):
         riesz.Explainer(poly, X[:2])(X[:, :3])
     for function, kind, words in [
@@ -235,8 +241,8 @@ def test_kernel_shap_values_functions_by_coalitions(data):
     X, y = data
     model = SVR(kernel="rbf", gamma=0.2, C=5.0).fit(X, y)
     weights = np.arange(1.0, 9.0)
-    exact = riesz.Explainer(model, X[:8], weights=weights)(X[20:23])
-    explainer = riesz.Explainer(model.predict, X[:8], weights=weights, estimator="kernel_shap")
+    exact = riesz.Explainer(model, X[:8], background_weights=weights)(X[20:23])
+    explainer = riesz.Explainer(model.predict, X[:8], background_weights=weights, estimator="kernel_shap")
     complete = explainer(X[20:23])
     # With all coalitions only rounding errors remain.
     assert explainer.exactness == complete.exactness == "exact" and complete.certificate.holds
@@ -330,7 +336,7 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
         explainer = riesz.Explainer(function, background, coalitions=200, **options)
         estimate = explainer(rows)
         call_sizes.clear()
-        extended = explainer.extend(estimate, 600)
+        extended = explainer.refine(estimate, 600)
         added = sum(call_sizes)
         call_sizes.clear()
         once = riesz.Explainer(function, background, coalitions=600, **options)(rows)
@@ -342,24 +348,24 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
         )
         assert extended.provenance.run["coalitions valued"] == once.provenance.run["coalitions valued"]
         # The earlier estimate is unchanged, and can be extended again, up to the last coalition.
-        np.testing.assert_array_equal(explainer.extend(estimate, 600).values, extended.values)
+        np.testing.assert_array_equal(explainer.refine(estimate, 600).values, extended.values)
         if getattr(options.get("game"), "conditional", None) != "gaussian":
-            complete = explainer.extend(extended, 4094)
+            complete = explainer.refine(extended, 4094)
             assert complete.exactness == "exact" and complete.certificate.holds
             with pytest.raises(ValueError, match="go on from: its values are exact"):
-                explainer.extend(complete, 5000)
+                explainer.refine(complete, 5000)
     for explanation, words in [
         (estimate[:1], "go on from: selections, files and pickles"),
         (pickle.loads(pickle.dumps(estimate)), "selections, files and pickles"),
         (once, "another explainer's"),
     ]:
         with pytest.raises(ValueError, match=words):
-            explainer.extend(explanation, 1000)
+            explainer.refine(explanation, 1000)
     with pytest.raises(ValueError, match="coalitions = 100: it is a whole number above the .* valued"):
-        explainer.extend(estimate, 100)
+        explainer.refine(estimate, 100)
     permutations = riesz.Explainer(function, wide[:5], permutations=3)
     with pytest.raises(ValueError, match="estimated from permutations"):
-        permutations.extend(permutations(wide[:1]), 1000)
+        permutations.refine(permutations(wide[:1]), 1000)
 
 
 def test_functions_are_conditioned_through_landmarks_and_features_too(data):
@@ -397,7 +403,7 @@ def test_few_features_are_explained_by_all_coalitions():
         assert ("estimated because" in explanation.provenance.run) != exact
     with pytest.raises(ValueError, match="its values are exact"):
         explainer = riesz.Explainer(f, -np.ones((1, 3)))
-        explainer.extend(explainer(np.ones((1, 3))), 100)
+        explainer.refine(explainer(np.ones((1, 3))), 100)
 
 
 def test_settings_without_a_use_are_refused(data):
@@ -406,7 +412,7 @@ def test_settings_without_a_use_are_refused(data):
     tied = riesz.KernelRidge(kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y)
     for option, words in [
         ({"permutations": 9}, "permutations belongs to the estimator by permutations"),
-        ({"seed": 0}, "seed belongs to values that are drawn"),
+        ({"random_state": 0}, "seed belongs to values that are drawn"),
         ({"coalitions": 9}, "coalitions belongs to the observational game and kernel_shap"),
     ]:
         for background in (None, X[:5]):
@@ -417,9 +423,9 @@ def test_settings_without_a_use_are_refused(data):
                 riesz.Explainer(model, X[:5], **option)
     # A seed is used if landmarks are chosen.
     game = riesz.Observational(X, landmarks=5, ridge=0.1)
-    first, other, again = (riesz.Explainer(exact, game=game, seed=s)(X[:2]).values for s in (1, 2, 1))
+    first, other, again = (riesz.Explainer(exact, game=game, random_state=s)(X[:2]).values for s in (1, 2, 1))
     assert (first != other).any() and (first == again).all()
-    riesz.Explainer(exact.predict, X[:5], estimator="permutation", permutations=9, seed=4)
+    riesz.Explainer(exact.predict, X[:5], estimator="permutation", permutations=9, random_state=4)
 
 
 def test_invalid_rows_are_refused(data):

@@ -110,7 +110,8 @@ def of_function(rng, kind, way):
         x, background = np.abs(x), -np.abs(background)
     present = np.arange(2**d)[:, None] >> np.arange(d) & 1 == 1
     truth = shapley(np.mean([function(np.where(present, x, b)) for b in background], axis=0))
-    explanation = riesz.Explainer(function, background, seed=int(rng.integers(2**32)), **settings)([x])
+    explainer = riesz.Explainer(function, background, random_state=int(rng.integers(2**32)), **settings)
+    explanation = explainer([x])
     assert explanation.exactness == "estimated", way
     return explanation.values[0] - truth, explanation.std_error[0]
 
@@ -132,7 +133,7 @@ def of_rare_event(rng, d, limit, draws):
         centre, variance = mean[0] + slope @ (x - mean)[on], fitted[0, 0] - slope @ fitted[on, 0]
         values[s] = 10.0 * norm.sf(limit, centre, math.sqrt(variance))
     game = riesz.Observational(reference, conditional="gaussian", draws=draws)
-    explanation = riesz.Explainer(function, game=game, seed=int(rng.integers(2**32)))([x])
+    explanation = riesz.Explainer(function, game=game, random_state=int(rng.integers(2**32)))([x])
     return explanation.values[0] - shapley(values), explanation.std_error[0]
 
 
