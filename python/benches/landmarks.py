@@ -204,7 +204,7 @@ def by_command(folder, m, threads, *options):
         "y",
     ]
     fit += ["--landmarks", str(m), "--ridge", str(RIDGE), "--no-standardise", *options]
-    fit += ["--kernel", f"rbf(lengthscale={float(LENGTH)!r})", "-o", f"{folder}/m.riesz"]
+    fit += ["--kernel", f"rbf(length_scale={float(LENGTH)!r})", "-o", f"{folder}/m.riesz"]
     start = time.perf_counter()
     child = subprocess.Popen(fit, stderr=subprocess.PIPE, text=True)
     log = child.stderr.read()

@@ -127,7 +127,7 @@ def newton_cg(F, left, right, won, utility, generalised):
     return g, products
 
 
-def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
+def landmarks(n=40_000, N=800, d=6, q=250, length_scale=3.0):
     X, left, right, won = data(n, N, d)
     pairs = np.column_stack([left, right])
     options = {"kernel": RBF([lengthscale] * d), "optimizer": None, "n_landmarks": q, "random_state": 0}

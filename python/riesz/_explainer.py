@@ -92,7 +92,7 @@ class Explainer:
         Rows from which absent features take their values. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
         The meaning of an absent feature; see :mod:`riesz.games`, whose classes carry a game's settings, for
-        example ``riesz.Observational(background, ridge=0.01)``. ``"auto"`` is interventional with a
+        example ``riesz.Observational(background, conditional_ridge=0.01)``. ``"auto"`` is interventional with a
         background and functional without one.
     index : str, default "shapley"
         The kind of value, in exact games. ``"shapley"`` is the contribution of a feature, averaged over all
@@ -122,7 +122,7 @@ class Explainer:
         Whether to explain a classifier's probabilities instead of its latent outputs, such as log odds. For
         riesz's models with up to 13 features all coalitions are evaluated exactly, and every ``index`` is
         exact within its bound if no factor of the kernel exceeds 1; otherwise Shapley values are exact for up
-        to 12 features. With more features, values are estimated from ``coalitions`` coalitions. Other models
+        to 12 features. With more features, values are estimated from ``n_coalitions`` coalitions. Other models
         are explained by their ``predict_proba``.
     link : {"identity", "logit"}, default "identity"
         ``"logit"`` explains the log odds of each class, from the ``predict_proba`` of any classifier, and
@@ -136,24 +136,24 @@ class Explainer:
         Number of threads; ``None`` or -1 for one per core. Results do not depend on it.
     estimator : {"permutation", "kernel_shap"}, optional
         How values of a function are computed. The default is permutations for the interventional game and
-        KernelSHAP for the observational one. KernelSHAP evaluates ``coalitions`` coalitions, the same for all
+        KernelSHAP for the observational one. KernelSHAP evaluates ``n_coalitions`` coalitions, the same for all
         rows, or all coalitions if there are fewer. With an estimator, a kernel model is explained by its
         predictions and not by its kernel.
-    coalitions : int, default 4096
+    n_coalitions : int, default 4096
         For the observational game and KernelSHAP: the maximum number of coalitions. Up to 12 features the
         default includes all coalitions, and values are exact. With more features they are estimated with
         standard errors, and :meth:`refine` adds coalitions.
-    std_error : float, optional
+    target_std_error : float, optional
         For the observational game and KernelSHAP: stops when no standard error exceeds this number.
-    permutations : int, default 2
+    n_orders : int, default 2
         Number of random orders of the features for each background row, at least 2, and at least 16 over all
         background rows. Standard errors decrease with its square root. A row takes about
-        ``2 * permutations * b * d`` calls of the model. If evaluating all coalitions takes at most 5/4 of
+        ``2 * n_orders * b * d`` calls of the model. If evaluating all coalitions takes at most 5/4 of
         that, they are evaluated instead, and values are exact.
     random_state : int, default 0
         Seed of the draws for estimates and for the observational game.
 
-        ``coalitions``, ``std_error``, ``permutations`` and ``random_state`` are refused if they have no
+        ``n_coalitions``, ``target_std_error`` and ``n_orders`` are refused if they have no
         effect, for example when values are exact.
     covariance : bool, default False
         Whether explanations include the posterior :attr:`~Explanation.covariance` of the Shapley values, and
@@ -216,9 +216,9 @@ class Explainer:
         groups: Groups | None = None,
         background_weights: Any = None,
         estimator: str | None = None,
-        coalitions: int | None = None,
-        std_error: float | None = None,
-        permutations: int | None = None,
+        n_coalitions: int | None = None,
+        target_std_error: float | None = None,
+        n_orders: int | None = None,
         random_state: int | None = None,
         covariance: bool = False,
         n_jobs: int | None = None,
@@ -230,16 +230,15 @@ class Explainer:
             if index is None:
                 raise ValueError(f"order = {order!r} needs an index of interactions, such as index='k-SII'")
             index = f"{index}({order})"
-        options = {
+        budget = {
             "index": index,
             "estimator": estimator,
-            "coalitions": coalitions,
-            "std_error": std_error,
-            "permutations": permutations,
+            "n_coalitions": n_coalitions,
+            "target_std_error": target_std_error,
+            "n_orders": n_orders,
             "random_state": random_state,
             "covariance": covariance or None,
         }
-        budget = {"seed" if name == "random_state" else name: value for name, value in options.items()}
         # Pickles and copies are made from these arguments.
         self._arguments = {
             "model": model,
@@ -506,11 +505,11 @@ class Explainer:
         return self._explain(self._select_columns(X, "X"), None, None)
 
     def refine(
-        self, explanation: Explanation, coalitions: int, *, std_error: float | None = None
+        self, explanation: Explanation, n_coalitions: int, *, target_std_error: float | None = None
     ) -> Explanation:
-        """Explains the rows of ``explanation`` again with ``coalitions`` coalitions of features, or until no
-        standard error exceeds ``std_error``. Coalitions that were evaluated are not evaluated again. The
-        result equals that of an explainer with ``coalitions`` from the start.
+        """Explains the rows of ``explanation`` again with ``n_coalitions`` coalitions of features, or until no
+        standard error exceeds ``target_std_error``. Coalitions that were evaluated are not evaluated again. The
+        result equals that of an explainer with ``n_coalitions`` from the start.
 
         This applies to estimates by coalitions: the observational game and KernelSHAP. Such an explanation
         keeps its evaluations, 4 bytes per coalition, row and output, up to 1 GB. Selections, files and
@@ -534,12 +533,12 @@ class Explainer:
                 "the explanation is another explainer's: refine it with the explainer that made it"
             )
         evaluated = max(sample.coalitions for sample in kept.samples)
-        if not is_whole(coalitions) or coalitions <= evaluated:
+        if not is_whole(n_coalitions) or n_coalitions <= evaluated:
             raise ValueError(
-                f"coalitions = {coalitions!r}: it is a whole number above the {evaluated} that have been "
+                f"n_coalitions = {n_coalitions!r}: it is a whole number above the {evaluated} that have been "
                 "valued"
             )
-        return self._explain(kept.X, (int(coalitions), std_error), kept)
+        return self._explain(kept.X, (int(n_coalitions), target_std_error), kept)
 
     def _explain(self, X: Any, budget: Budget | None, kept: Kept | None) -> Explanation:
         names, players = self._names(X)

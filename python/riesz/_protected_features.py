@@ -59,7 +59,7 @@ def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) ->
 
 
 def budget(estimator: Any) -> dict[str, Any]:
-    return {"coalitions": estimator.protect_coalitions, "seed": estimator._refits()["seed"]}
+    return {"n_coalitions": estimator.protect_coalitions, "random_state": estimator._refits()["seed"]}
 
 
 def protected_game(estimator: Any, X: Any) -> Game:

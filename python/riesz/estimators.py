@@ -196,7 +196,7 @@ class _KernelMachine(BaseEstimator):
     def _refits(self) -> dict[str, int]:
         """Returns the seed and, if requested, the number of bootstrap refits."""
         count, seed = self.n_bootstrap, _count("random_state", self.random_state, 0)  # type: ignore[attr-defined]
-        return {"seed": seed} | ({} if count is None else {"bootstrap": _count("n_bootstrap", count, 2)})
+        return {"seed": seed} | ({} if count is None else {"n_bootstrap": _count("n_bootstrap", count, 2)})
 
     @property
     def kernel_(self) -> rk.Kernel:
@@ -577,7 +577,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         settings |= self._refits() | ({"jackknife": True} if self.jackknife else {})
         settings["fit_intercept"] = bool(self.fit_intercept)
         if self.n_landmarks is not None:
-            settings["landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
+            settings["n_landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
         self._fit(
             "krr",
             kernel,
@@ -852,7 +852,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         elif self.max_iter != 100:
             raise ValueError(f"max_iter = {self.max_iter!r} belongs to fits without landmarks: leave it out")
         else:
-            settings["landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
+            settings["n_landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
         settings |= self._refits()
         path = {"penalty": penalty, "start": self._on_path().get("start"), "class_weight": class_weights}
         fit = self._fit(
@@ -967,7 +967,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
             # The start value of tuning.
             noise = 0.1
         count = None if self.n_inducing is None else _count("n_inducing", self.n_inducing, 1)
-        settings = {"noise": noise, "landmarks": count, "normalize_y": bool(self.normalize_y)}
+        settings = {"noise": noise, "n_landmarks": count, "normalize_y": bool(self.normalize_y)}
         self.noise_ = self._tune("gp", X, names, y, **settings).noise
         return self
 
@@ -1033,8 +1033,8 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
     def fit(self, X, y):
         """Fits the model to labels of any type."""
         X, codes, _, names = self._labels(X, y, None)
-        landmarks = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
-        self._tune("gpc", X, names, self._target(codes), landmarks=landmarks)
+        count = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
+        self._tune("gpc", X, names, self._target(codes), n_landmarks=count)
         return self
 
 

@@ -363,7 +363,7 @@ def test_covariances_of_the_observational_game():
     """The value of a coalition is a linear function, by the embeddings, of f at mixed rows, whose joint
     posterior is known."""
     model = fitted(X[:40], y[:40])
-    game = riesz.Observational(ridge=0.1, conditioning_kernel=RBF(1.5))
+    game = riesz.Observational(conditional_ridge=0.1, conditioning_kernel=RBF(1.5))
     reference = BACKGROUND
     explanation = riesz.Explainer(model, reference, game=game, covariance=True)(ROWS)
     rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(axis=2) / (2 * 1.5**2))
@@ -392,7 +392,7 @@ def test_covariances_of_the_observational_game():
         truth = weights @ covariance @ weights.T
         assert np.allclose(explanation.covariance[i], truth, rtol=1e-7, atol=1e-8 * truth.max())
     with pytest.raises(ValueError, match="more than 13 coalitions"):
-        riesz.Explainer(model, reference, game=game, covariance=True, coalitions=13)
+        riesz.Explainer(model, reference, game=game, covariance=True, n_coalitions=13)
     ridge = riesz.KernelRidge(0.5, kernel=RBF(2.0), n_bootstrap=10).fit(X[:40], y[:40])
     assert (riesz.Explainer(ridge, reference, game=game, covariance=True)(ROWS).std > 0).all()
 
@@ -466,7 +466,7 @@ def test_a_model_without_support_vectors_has_no_variance(tmp_path):
     X = np.random.default_rng(1).normal(size=(15, 3))
     model = riesz.SVR(n_bootstrap=5).fit(X, np.full(15, 3.0))
     assert model.expansion_.points.shape[0] == 0
-    for game in ("functional", "interventional", riesz.Observational(X, ridge=0.1)):
+    for game in ("functional", "interventional", riesz.Observational(X, conditional_ridge=0.1)):
         background = X[:3] if game == "interventional" else None
         explanation = riesz.Explainer(model, background, game=game, covariance=True)(X[:2])
         assert (

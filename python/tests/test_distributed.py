@@ -122,12 +122,12 @@ def gram(expansion, rows):
 
 def lengths(expansion):
     factors = json.loads(expansion._core.kernel)["terms"][0]["factors"]
-    return next(f["lengthscale"] for f in factors if "lengthscale" in f)
+    return next(f["length_scale"] for f in factors if "length_scale" in f)
 
 
 def kind(equal, expansion):
     factors = json.loads(expansion._core.kernel)["terms"][0]["factors"]
-    other = next(f for f in factors if "lengthscale" not in f)
+    other = next(f for f in factors if "length_scale" not in f)
     return np.where(equal, 1.0, other["similarity"])
 
 
@@ -163,7 +163,7 @@ def test_standard_deviations_of_a_process(data):
     new = rows[["a", "b", "c"]].iloc[:50]
     mean, sd = fit.expansion.predict(new, return_std=True)
     terms = json.loads(fit.expansion._core.kernel)["terms"][0]
-    lengths, scale = np.array(terms["factors"][0]["lengthscale"]), terms["scale"]
+    lengths, scale = np.array(terms["factors"][0]["length_scale"]), terms["scale"]
 
     def k(u, v):
         return scale * np.exp(-0.5 * (((u[:, None] - v[None]) / lengths) ** 2).sum(axis=-1))
@@ -254,7 +254,7 @@ def test_bounds_include_the_rounding_of_predictions(tmp_path):
         tmp_path / "rows.parquet",
         "y",
         n_landmarks=20,
-        kernel="rbf(lengthscale=1)",
+        kernel="rbf(length_scale=1)",
         alpha=10.0,
         standardize=False,
     )

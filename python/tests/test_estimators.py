@@ -505,7 +505,7 @@ def test_the_command_line_takes_the_same_medians(regression, tmp_path):
     X, y, _, _ = regression
     pd.DataFrame(X).assign(y=y).to_csv(tmp_path / "x.csv", index=False)
     for rule in ("median", "median_per_feature"):
-        kernel = f"rbf(lengthscale={rule})"
+        kernel = f"rbf(length_scale={rule})"
         command = [
             COMMAND,
             "fit",
@@ -643,7 +643,7 @@ def test_the_command_line_fits_the_same_categories(cities, tmp_path):
         "--model",
         "krr",
         "--kernel",
-        "rbf(lengthscale=median)",
+        "rbf(length_scale=median)",
     ]
     subprocess.run(
         [*command, "--ridge", "0.5", "--no-standardize", "-o", tmp_path / "m.riesz"],

@@ -701,7 +701,7 @@ def test_numbers_of_columns_are_shown_with_their_names(data):
     k = riesz.kernels
     model = riesz.KernelRidge(kernel=k.RBF(lengths) + 0.5 * k.Linear(columns=["bp"])).fit(frame, y)
     assert repr(model.expansion_) == (
-        "<riesz.Expansion: rbf(lengthscale=[age 1.25, sex 2, bmi 3, bp 1.235e+04]) + 0.5 * linear(bp, "
+        "<riesz.Expansion: rbf(length_scale=[age 1.25, sex 2, bmi 3, bp 1.235e+04]) + 0.5 * linear(bp, "
         "center=0, scale=1) "
         f"over {len(X)} points of 4 columns>"
     )
@@ -714,4 +714,4 @@ def test_numbers_of_columns_are_shown_with_their_names(data):
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
     # Without names there are none to show; one number for all columns is shown once.
     assert repr(riesz.KernelRidge(kernel=k.RBF(lengths)).fit(X, y).kernel_) == f"RBF(length_scale={lengths})"
-    assert "rbf(lengthscale=1.5)" in repr(riesz.KernelRidge(kernel=k.RBF(1.5)).fit(frame, y).expansion_)
+    assert "rbf(length_scale=1.5)" in repr(riesz.KernelRidge(kernel=k.RBF(1.5)).fit(frame, y).expansion_)

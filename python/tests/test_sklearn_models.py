@@ -369,7 +369,7 @@ def test_explainers_are_copied_and_pickled(data, tmp_path):
         (make_pipeline(StandardScaler(), SVR()).fit(X, y), shared),
         (
             SVR(kernel="sigmoid").fit(X, y),
-            {"random_state": 3, "estimator": "kernel_shap", "std_error": 9.0, **shared},
+            {"random_state": 3, "estimator": "kernel_shap", "target_std_error": 9.0, **shared},
         ),
         (tmp_path / "m.riesz", shared),
     ]:

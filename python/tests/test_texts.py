@@ -139,7 +139,7 @@ def test_other_models_are_enumerated_or_estimated():
     agrees(search, search.decision_function, False, short)
     # For a text with many words, values are estimated from a sample of their orders.
     long = ["the worst plot of all and a good cast is not a bad film"]
-    explainer = riesz.Explainer(search, permutations=32, random_state=1)
+    explainer = riesz.Explainer(search, n_orders=32, random_state=1)
     explanation = explainer(long)
     assert (
         explanation.exactness == "estimated"
