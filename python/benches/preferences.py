@@ -71,7 +71,11 @@ def bradley_terry(n=40_000, N=800):
         wins = np.where(won[:, None] == 1, pairs, pairs[:, ::-1]).tolist()
         ms, reference = milliseconds(lambda: choix.ilsr_pairwise(N, wins, alpha=1e-3), 1, min_runs=1)
         rows.append(
-            ("choix ILSR", ms, f"correlation {np.corrcoef(reference, abilities)[0, 1]:.4f} (another penalty)")
+            (
+                "choix Ilength_scale=length_scaleR",
+                ms,
+                f"correlation {np.corrcoef(reference, abilities)[0, 1]:.4f} (another penalty)",
+            )
         )
         # The penalty of choix is alpha β².
         ms, reference = milliseconds(
@@ -130,7 +134,7 @@ def newton_cg(F, left, right, won, utility, generalised):
 def landmarks(n=40_000, N=800, d=6, q=250, length_scale=3.0):
     X, left, right, won = data(n, N, d)
     pairs = np.column_stack([left, right])
-    options = {"kernel": RBF([lengthscale] * d), "optimizer": None, "n_landmarks": q, "random_state": 0}
+    options = {"kernel": RBF([length_scale] * d), "optimizer": None, "n_landmarks": q, "random_state": 0}
     fit = riesz.PreferenceClassifier(**options, n_samples=0)
     ms, model = milliseconds(lambda: fit.fit(X, pairs, outcome=won), 1, min_runs=1)
     scores = model.decision_function(X[left], X[right])
@@ -138,7 +142,7 @@ def landmarks(n=40_000, N=800, d=6, q=250, length_scale=3.0):
 
     def plain():
         def k(A, B):
-            return np.exp(-((A[:, None] - B[None]) ** 2).sum(-1) / (2 * lengthscale**2))
+            return np.exp(-((A[:, None] - B[None]) ** 2).sum(-1) / (2 * length_scale**2))
 
         Z = X[np.random.default_rng(0).permutation(N)[:q]]
         F = np.linalg.solve(np.linalg.cholesky(k(Z, Z) + 1e-8 * np.eye(q)), k(Z, X)).T
@@ -155,8 +159,8 @@ def landmarks(n=40_000, N=800, d=6, q=250, length_scale=3.0):
     print_table(f"Landmarks, {n:,} duels among {N} items with {d} features", rows)
 
 
-def evidence_in_numpy(X, left, right, won, lengthscale, utility, generalised):
-    n, ell = len(left), np.asarray(lengthscale)
+def evidence_in_numpy(X, left, right, won, length_scale, utility, generalised):
+    n, ell = len(left), np.asarray(length_scale)
     squares = [(X[:, None, j] - X[None, :, j]) ** 2 / ell[j] ** 2 for j in range(X.shape[1])]
     K = np.exp(-0.5 * sum(squares))
 
@@ -214,7 +218,7 @@ def evidence(sizes=(500, 1000, 2000), N=400, d=6):
     print_table(f"Laplace's evidence and {d + 2} slopes", rows)
 
 
-def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
+def worths_in_numpy(game, model, X, left, right, length_scale, ridge):
     """Values of coalitions, duels × coalitions, by tables of items (or pairs of items): the best published
     form, vectorised."""
     points, coef, d = model.expansion_.points, model.expansion_.coef[:, 0], X.shape[1]
@@ -224,9 +228,9 @@ def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
     np.add.at(A, (first, second), model.generalized_variance_ * coef)
     np.add.at(c, first, model.utility_variance_ * coef)
     u, v = np.nonzero(A)
-    between = np.exp(-((items[:, None] - X[None]) ** 2) / (2 * lengthscale**2))
-    sides = [np.exp(-((items[:, None] - side[None]) ** 2) / (2 * lengthscale**2)) for side in (left, right)]
-    known = [np.exp(-((X[:, None] - side[None]) ** 2) / (2 * lengthscale**2)) for side in (X, left, right)]
+    between = np.exp(-((items[:, None] - X[None]) ** 2) / (2 * length_scale**2))
+    sides = [np.exp(-((items[:, None] - side[None]) ** 2) / (2 * length_scale**2)) for side in (left, right)]
+    known = [np.exp(-((X[:, None] - side[None]) ** 2) / (2 * length_scale**2)) for side in (X, left, right)]
     out = np.empty((len(left), 2**d))
     for mask in range(2**d):
         on = (mask >> np.arange(d) & 1).astype(bool)

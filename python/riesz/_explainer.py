@@ -92,7 +92,7 @@ class Explainer:
         Rows from which absent features take their values. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
         The meaning of an absent feature; see :mod:`riesz.games`, whose classes carry a game's settings, for
-        example ``riesz.Observational(background, conditional_ridge=0.01)``. ``"auto"`` is interventional with a
+        example ``riesz.Observational(X, conditional_ridge=0.01)``. ``"auto"`` is interventional with a
         background and functional without one.
     index : str, default "shapley"
         The kind of value, in exact games. ``"shapley"`` is the contribution of a feature, averaged over all
@@ -122,8 +122,8 @@ class Explainer:
         Whether to explain a classifier's probabilities instead of its latent outputs, such as log odds. For
         riesz's models with up to 13 features all coalitions are evaluated exactly, and every ``index`` is
         exact within its bound if no factor of the kernel exceeds 1; otherwise Shapley values are exact for up
-        to 12 features. With more features, values are estimated from ``n_coalitions`` coalitions. Other models
-        are explained by their ``predict_proba``.
+        to 12 features. With more features, values are estimated from ``n_coalitions`` coalitions. Other
+        models are explained by their ``predict_proba``.
     link : {"identity", "logit"}, default "identity"
         ``"logit"`` explains the log odds of each class, from the ``predict_proba`` of any classifier, and
         needs a background.
@@ -136,8 +136,8 @@ class Explainer:
         Number of threads; ``None`` or -1 for one per core. Results do not depend on it.
     estimator : {"permutation", "kernel_shap"}, optional
         How values of a function are computed. The default is permutations for the interventional game and
-        KernelSHAP for the observational one. KernelSHAP evaluates ``n_coalitions`` coalitions, the same for all
-        rows, or all coalitions if there are fewer. With an estimator, a kernel model is explained by its
+        KernelSHAP for the observational one. KernelSHAP evaluates ``n_coalitions`` coalitions, the same for
+        all rows, or all coalitions if there are fewer. With an estimator, a kernel model is explained by its
         predictions and not by its kernel.
     n_coalitions : int, default 4096
         For the observational game and KernelSHAP: the maximum number of coalitions. Up to 12 features the
@@ -251,7 +251,7 @@ class Explainer:
             "link": link,
             "n_jobs": n_jobs,
             "output_names": output_names,
-            **options,
+            **budget,
         }
         self._threads = threads_of(n_jobs)
         if link not in ("identity", "logit"):
@@ -261,7 +261,7 @@ class Explainer:
             )
         self._texts = texts_of(model, probabilities, link)
         if self._texts is not None:
-            self._prepare_texts(self._texts, options)
+            self._prepare_texts(self._texts, budget)
             return
         chosen_game = game_of(game, background, background_weights)
         self._background, self._weights = (
@@ -507,9 +507,9 @@ class Explainer:
     def refine(
         self, explanation: Explanation, n_coalitions: int, *, target_std_error: float | None = None
     ) -> Explanation:
-        """Explains the rows of ``explanation`` again with ``n_coalitions`` coalitions of features, or until no
-        standard error exceeds ``target_std_error``. Coalitions that were evaluated are not evaluated again. The
-        result equals that of an explainer with ``n_coalitions`` from the start.
+        """Explains the rows of ``explanation`` again with ``n_coalitions`` coalitions of features, or until
+        no standard error exceeds ``target_std_error``. Coalitions that were evaluated are not evaluated
+        again. The result equals that of an explainer with ``n_coalitions`` from the start.
 
         This applies to estimates by coalitions: the observational game and KernelSHAP. Such an explanation
         keeps its evaluations, 4 bytes per coalition, row and output, up to 1 GB. Selections, files and

@@ -5,6 +5,7 @@ mod commands;
 mod console;
 mod exit;
 mod explain_run;
+mod explanation_summary;
 mod io;
 mod output_format;
 mod program;

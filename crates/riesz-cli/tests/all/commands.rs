@@ -97,6 +97,27 @@ fn every_game_adds_up_in_every_format() {
 }
 
 #[test]
+fn text_summarises_the_table() {
+    let place = fitted();
+    let table = cells(&place.good("explain m.riesz DIABETES").0);
+    let (text, _) = place.good("explain m.riesz DIABETES --format text");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 13, "{text}");
+    let cell = |text: &str| text.replace('−', "-").parse::<f64>().unwrap();
+    for (j, name) in table[0].iter().enumerate().skip(5) {
+        let values: Vec<f64> = table[1..].iter().map(|row| number(&row[j])).collect();
+        let mean = values.iter().map(|v| v.abs()).sum::<f64>() / values.len() as f64;
+        let line = lines.iter().find(|line| line[0] == *name).unwrap();
+        assert_eq!(line.len(), 6, "{text}");
+        for (shown, value) in line[1..].iter().zip([mean].iter().chain(&values)) {
+            assert!((cell(shown) - value).abs() <= 6e-4 * value.abs(), "{name}: {shown} for {value}");
+        }
+    }
+    let means: Vec<f64> = lines[2..12].iter().map(|line| cell(line[1])).collect();
+    assert!(means.is_sorted_by(|a, b| a >= b), "{text}");
+}
+
+#[test]
 fn sampled_coalitions_come_with_standard_errors() {
     let place = fitted();
     let rows = std::fs::read_to_string(diabetes()).unwrap();
