@@ -107,7 +107,7 @@ pub struct Args {
     /// command continues from there
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub checkpoint: Option<PathBuf>,
-    /// (with --checkpoint) Choose landmarks and stop: print the folder for 'riesz statistics' and 'riesz
+    /// (with --checkpoint) Choose landmarks and stop: print the folder for 'riesz distributed statistics' and 'riesz
     /// solve'
     #[arg(long)]
     pub plan_only: bool,

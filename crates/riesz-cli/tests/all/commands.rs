@@ -802,6 +802,6 @@ fn everything_is_read_from_standard_input() {
     }
     assert_eq!(from("m.riesz", "predict - DIABETES"), place.good("predict m.riesz DIABETES").0);
     // The values are a table like any other.
-    let words = "compare e.parquet - --ignore output --permutations 9";
+    let words = "test two-sample e.parquet - --ignore output --permutations 9";
     assert_eq!(from("e.parquet", words), from("e.csv", words));
 }

@@ -372,7 +372,7 @@ fn decimal_commas() {
             "column 'a' holds numbers that are written without decimal commas (row 1 (line 2) is '0.5'): \
              give --decimal .",
         ),
-        ("compare commas.csv commas.csv --delimiter ;", "holds numbers with decimal commas"),
+        ("test two-sample commas.csv commas.csv --delimiter ;", "holds numbers with decimal commas"),
     ];
     for (args, words) in cases {
         place.bad(args, words);
@@ -452,7 +452,17 @@ fn names_with_commas() {
         "-o",
         "e.csv",
     ]);
-    run(&["compare", "t.csv", "t.csv", "--ignore", "a,b,y", "--permutations", "9"]);
-    run(&["depend", "t.csv", "--target", "price, USD", "--given", "a,b", "--permutations", "9"]);
+    run(&["test", "two-sample", "t.csv", "t.csv", "--ignore", "a,b,y", "--permutations", "9"]);
+    run(&[
+        "test",
+        "independence",
+        "t.csv",
+        "--target",
+        "price, USD",
+        "--given",
+        "a,b",
+        "--permutations",
+        "9",
+    ]);
     run(&["select", "t.csv", "--target", "price, USD"]);
 }

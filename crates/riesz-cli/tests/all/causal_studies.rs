@@ -1,4 +1,4 @@
-//! Tests of `riesz fuse`: answers as tables, text, pictures and pages, and refusals. The library computes the
+//! Tests of `riesz causal effect`: answers as tables, text, pictures and pages, and refusals. The library computes the
 //! estimates.
 
 use serde_json::Value;
@@ -40,7 +40,7 @@ pub fn world() -> Place {
 }
 
 const COMMAND: &str =
-    "fuse s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --hyperparameter-samples 4";
+    "causal effect s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --hyperparameter-samples 4";
 
 /// Returns the columns of a CSV table.
 pub fn columns(text: &str) -> std::collections::BTreeMap<String, Vec<f64>> {
@@ -107,7 +107,7 @@ fn three_studies_make_a_chain() {
     place.write("s2.csv", study("psa,size", 2.0, 3.0));
     place.write("s3.csv", study("size,volume", 3.0, 6.0));
     place.write("grid.csv", "dose\n-0.4\n0.5\n");
-    let ask = "fuse s1.csv s2.csv s3.csv --graph dose->psa->size->volume --treatment dose --outcome volume \
+    let ask = "causal effect s1.csv s2.csv s3.csv --graph dose->psa->size->volume --treatment dose --outcome volume \
                --hyperparameter-samples 2";
     let (out, _) = place.good(&format!("{ask} --at grid.csv --baseline dose=0 --format csv"));
     let estimates = columns(&out);
@@ -217,7 +217,16 @@ fn answers_are_written_in_all_formats() {
     assert!(place.read("effect.svg").contains("E[volume | do(dose)]"));
     // A graph as text, studies as Parquet (recognised by their first bytes), and categorical treatments.
     let of_sites = |options: &[&str]| {
-        let query = ["fuse", "s1.csv", "s2.csv", "--graph", "site -> psa -> volume", "--treatment", "site"];
+        let query = [
+            "causal",
+            "effect",
+            "s1.csv",
+            "s2.csv",
+            "--graph",
+            "site -> psa -> volume",
+            "--treatment",
+            "site",
+        ];
         let settings = ["--outcome", "volume", "--hyperparameter-samples", "2", "--report", "sites.html"];
         let output = place.command().args(query).args(settings).args(options).output().unwrap();
         let (out, err) = texts(&output);

@@ -1,4 +1,4 @@
-//! `riesz depend`.
+//! `riesz test independence`.
 
 use std::path::PathBuf;
 
@@ -8,25 +8,25 @@ use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
 use riesz::{Kernel, Table};
 
+use super::output::{TestOutput, brief, form, kernels, settings};
 use crate::args::{Global, RowArgs, TestArgs};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::names::listed_columns;
-use crate::test_output::{TestOutput, brief, form, kernels, settings};
 
-/// Arguments of `depend`.
+/// Arguments of `test independence`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz depend data.csv --target y
-  riesz depend data.csv --target y1,y2 -o depend.html
-  riesz depend data.csv --target y --given age           conditional dependence, given age
-  riesz depend series.csv --target y --wild-bootstrap 20  rows are a time series
+  riesz test independence data.csv --target y
+  riesz test independence data.csv --target y1,y2 -o depend.html
+  riesz test independence data.csv --target y --given age           conditional dependence, given age
+  riesz test independence series.csv --target y --wild-bootstrap 20  rows are a time series
 
 HSIC (Hilbert-Schmidt independence criterion) is 0 if the target is independent of the other columns,
 and with the default kernels only then. The table of features has the columns feature, value, null_low,
-null_high, pvalue and adjusted_pvalue, and alone and alone_pvalue for the test of each feature by itself.")]
+null_high, pvalue and adjusted_pvalue, and marginal and marginal_pvalue for the test of each feature by itself.")]
 pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]

@@ -1,4 +1,4 @@
-//! `riesz effect suggest`: suggests the treatments to try next.
+//! `riesz causal suggest`: suggests the treatments to try next.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use riesz::model_card::CardEntry;
 use riesz_report::number;
 use serde_json::json;
 
+use super::check;
 use super::effect_output::Named;
 use super::studies::{Read, StudyArgs};
 use super::{effect_output, query_rows};
 use crate::args::Global;
-use crate::commands::graph::check;
 use crate::console::{Console, printable};
 use crate::exit::{Failure, Result};
 use crate::io::input::{described, name_of};
@@ -31,10 +31,10 @@ use crate::output_format::Form;
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried old.csv --std 0.5 --between statin=0..1
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --maximize --count 3 -o next.csv
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --candidates doses.csv --cost euros
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried old.csv --std 0.5 --between statin=0..1
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --maximize --count 3 -o next.csv
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --candidates doses.csv --cost euros
 
 Bayesian optimisation whose prior is the effect estimated from the studies. The table of earlier trials
 has a column for each treatment and one for the outcome, and a row per trial. The result is a table with

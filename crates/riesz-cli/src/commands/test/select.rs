@@ -1,4 +1,4 @@
-//! `riesz select`.
+//! `riesz test select`.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ use crate::io::columns::Columns;
 use crate::io::names::listed_columns;
 use crate::io::write::{Cells, TableWriter};
 
-/// Arguments of `select`.
+/// Arguments of `test select`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz select data.csv --target y
-  riesz select data.csv --target y --features-to-select 10 -o best.csv
-  riesz select data.csv --target y --features-to-select 10 --method lasso
+  riesz test select data.csv --target y
+  riesz test select data.csv --target y --features-to-select 10 -o best.csv
+  riesz test select data.csv --target y --features-to-select 10 --method lasso
 
 The result is a table with the columns rank, feature and score, best first.")]
 pub struct Args {

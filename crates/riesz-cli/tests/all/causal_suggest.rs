@@ -1,4 +1,4 @@
-//! Tests of `riesz fuse suggest`: agreement with the library's suggestions, and refusals in one sentence.
+//! Tests of `riesz causal suggest`: agreement with the library's suggestions, and refusals in one sentence.
 
 use riesz::causal::{
     Acquisition, AcquisitionSearch, CausalFusion, CausalQuery, Domain, EffectPrior, Graph, MeasuredColumns,
@@ -7,11 +7,11 @@ use riesz::causal::{
 use riesz::{Column, Table};
 use serde_json::Value;
 
+use crate::causal_studies::{GRAPH, columns, world};
 use crate::common::Place;
-use crate::fuse::{GRAPH, columns, world};
 
 const COMMAND: &str =
-    "fuse suggest s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --hyperparameter-samples 4";
+    "causal suggest s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --hyperparameter-samples 4";
 
 fn tried() -> Place {
     let place = world();
@@ -130,7 +130,7 @@ fn the_best_treatment_is_suggested() {
         assert!(out.contains(words), "{words}: {out}");
     }
     place.good(&format!("{COMMAND} -o next.parquet"));
-    let (help, _) = place.good("fuse --help");
+    let (help, _) = place.good("causal effect --help");
     assert!(help.contains("suggest  Suggest the treatments to try next"), "{help}");
 }
 
@@ -183,5 +183,5 @@ fn refusals_are_one_sentence_and_leave_no_files() {
     place.bad(&format!("{COMMAND} -o next.html"), "not as a page");
     place.bad(&format!("{COMMAND} -o next.xls"), "not as .xls");
     // A study with the name of the subcommand is read as a file.
-    place.bad("fuse ./suggest s2.csv --randomized --treatment dose --outcome volume", "no such file");
+    place.bad("causal effect suggest s2.csv --randomized --treatment dose --outcome volume", "no such file");
 }

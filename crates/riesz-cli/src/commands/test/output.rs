@@ -246,10 +246,10 @@ impl TestOutput<'_> {
             cells.push(column(&|j| s.adjusted[j]));
         }
         if let Some(marginal) = &attributions.marginal {
-            names.push("alone".into());
+            names.push("marginal".into());
             cells.push(Cells::Numbers(order.iter().map(|&j| marginal.values[j]).collect()));
             if let Some(pvalues) = &marginal.pvalues {
-                names.push("alone_pvalue".into());
+                names.push("marginal_pvalue".into());
                 cells.push(Cells::Numbers(order.iter().map(|&j| pvalues[j]).collect()));
             }
         }
