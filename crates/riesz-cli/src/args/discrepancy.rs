@@ -1,4 +1,4 @@
-//! Options of the tests of `compare` and `depend`.
+//! Options of the tests of two samples and of independence.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub fn factors() -> impl TypedValueParser<Value = FactorKind> {
         .try_map(|name| FactorKind::named(&name).ok_or("no such factors"))
 }
 
-/// Options that `compare` and `depend` share.
+/// Options that both tests share.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The test")]
 pub struct TestArgs {

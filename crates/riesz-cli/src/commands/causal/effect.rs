@@ -25,7 +25,7 @@ use crate::io::units::Units;
 use crate::io::write::TableWriter;
 use crate::output_format::Form;
 
-/// Arguments of `effect`.
+/// Arguments of `causal effect`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:

@@ -27,7 +27,7 @@ use crate::io::units::Units;
 use crate::io::write::{Cells, TableWriter};
 use crate::output_format::Form;
 
-/// Arguments of `effect suggest`.
+/// Arguments of `causal suggest`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:

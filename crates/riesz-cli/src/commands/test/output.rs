@@ -1,4 +1,4 @@
-//! The common part of `compare` and `depend`: a test's settings from options, and its result as text, table,
+//! The common part of both tests: a test's settings from options, and its result as text, table,
 //! picture or page.
 
 use std::fmt::Write as _;
