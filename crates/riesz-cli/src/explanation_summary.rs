@@ -97,7 +97,9 @@ impl Summary {
         let mut text = String::new();
         for (name, mean, cells) in &lines {
             let _ = write!(text, "{name:name_width$}  {mean:>12}");
-            cells.iter().for_each(|cell| drop(write!(text, "  {cell:>width$}")));
+            for cell in cells {
+                let _ = write!(text, "  {cell:>width$}");
+            }
             text.push('\n');
         }
         if order.len() > shown.len() {

@@ -21,7 +21,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Check whether an effect is identified by what studies measured, how, and under which assumptions
-    Check(check::Args),
+    Check(Box<check::Args>),
     /// Estimate the effect of a treatment on an outcome, from one table or across studies
     Effect(Box<effect::EffectArgs>),
     /// Suggest the treatments to try next, to find the best outcome

@@ -22,7 +22,7 @@ use crate::question_args::read_groups;
 #[command(before_help = "\
 Examples:
   riesz effects m.riesz train.csv                             the component of each feature, as a table
-  riesz effects m.riesz train.csv --of age -o age.svg         a curve, with the posterior's band if the file holds one
+  riesz effects m.riesz train.csv --of age -o age.svg         a curve, with a band if the file has a posterior
   riesz effects m.riesz train.csv --of age,bmi -o both.png    a surface: the interaction of two features
   riesz effects m.riesz train.csv --of age --of age,bmi -o parts.csv
 

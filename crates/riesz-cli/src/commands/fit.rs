@@ -107,8 +107,8 @@ pub struct Args {
     /// command continues from there
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub checkpoint: Option<PathBuf>,
-    /// (with --checkpoint) Choose landmarks and stop: print the folder for 'riesz distributed statistics' and 'riesz
-    /// solve'
+    /// (with --checkpoint) Choose landmarks and stop: print the folder for 'riesz distributed statistics' and
+    /// 'riesz distributed solve'
     #[arg(long)]
     pub plan_only: bool,
     /// Model file to write

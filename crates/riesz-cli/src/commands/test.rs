@@ -24,7 +24,7 @@ enum Command {
     /// Test whether a target depends on the other columns, and on which (HSIC)
     Independence(Box<independence::Args>),
     /// Rank features by the dependence of a target on them
-    Select(select::Args),
+    Select(Box<select::Args>),
 }
 
 /// Runs a subcommand.

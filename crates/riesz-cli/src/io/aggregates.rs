@@ -230,7 +230,7 @@ impl AggregateArgs {
             ),
             (
                 self.target_std.is_some() && counts,
-                "--target-std cannot be used with counts: their family determines their variance; leave it out",
+                "--target-std cannot be used with counts, whose variance their family determines: leave it out",
             ),
             (
                 self.total.is_some() && !self.sums(),

@@ -1,5 +1,5 @@
-//! Tests of `riesz causal effect` with one table: estimates of known effects, and refusals. The library computes the
-//! estimates.
+//! Tests of `riesz causal effect` with one table: estimates of known effects, and refusals.
+//! The library computes the estimates.
 
 use serde_json::Value;
 

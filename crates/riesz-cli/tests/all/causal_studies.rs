@@ -1,5 +1,5 @@
-//! Tests of `riesz causal effect`: answers as tables, text, pictures and pages, and refusals. The library computes the
-//! estimates.
+//! Tests of `riesz causal effect`: answers as tables, text, pictures and pages, and refusals.
+//! The library computes the estimates.
 
 use serde_json::Value;
 

@@ -100,14 +100,16 @@ profiles! {
     /// `exp(-r²/2)`, the RBF kernel.
     Gaussian = GaussianShape: "RBF", "exp(-r²/2)", ["rbf", "gaussian"], [LENGTH_SCALE, ARD, ISOTROPIC];
     /// `exp(-r)`: the Laplacian kernel; per column also the Matérn 1/2 kernel.
-    Exponential = ExponentialShape: "Laplacian", "exp(-r)", ["laplacian", "exponential", "matern12"], [LENGTH_SCALE, ARD, ISOTROPIC];
+    Exponential = ExponentialShape: "Laplacian", "exp(-r)", ["laplacian", "exponential", "matern12"],
+        [LENGTH_SCALE, ARD, ISOTROPIC];
     /// `(1 + √3 r) exp(-√3 r)`.
     Matern32 = Matern32Shape: "Matern", "(1 + √3 r) exp(-√3 r)", ["matern32"], [LENGTH_SCALE, ARD, JOINT];
     /// `(1 + √5 r + 5r²/3) exp(-√5 r)`.
     Matern52 = Matern52Shape: "Matern", "(1 + √5 r + 5r²/3) exp(-√5 r)", ["matern52"], [LENGTH_SCALE, ARD, JOINT];
     /// `(1 + r²/(2α))^-α`.
     RationalQuadratic { alpha } = RationalQuadraticShape:
-        "RationalQuadratic", "(1 + r²/(2α))^-α", ["rq", "rational_quadratic"], [LENGTH_SCALE, ALPHA, ARD, JOINT];
+        "RationalQuadratic", "(1 + r²/(2α))^-α", ["rq", "rational_quadratic"],
+        [LENGTH_SCALE, ALPHA, ARD, JOINT];
     /// `1 / (1 + r²)`.
     Cauchy = CauchyShape: "Cauchy", "1 / (1 + r²)", ["cauchy"], [LENGTH_SCALE, ARD, ISOTROPIC];
 }

@@ -17,11 +17,11 @@ use crate::io::output::write_all;
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz causal check g.txt --treatment statin --outcome volume                          all variables are measured
-  riesz causal check g.txt --treatment statin --outcome volume --measured statin,age,bmi,volume
-  riesz causal check g.txt --treatment statin --outcome volume --measured statin,age,bmi,psa --measured psa,volume
-  riesz causal check g.txt --treatment statin --outcome volume --studies trial.csv,scans.csv --randomized
-  riesz causal check g.txt --treatment dose --outcome volume --studies s1.csv,s2.csv --differs 2:age --format json
+  riesz causal check g.txt --treatment drug --outcome y          all variables are measured
+  riesz causal check g.txt --treatment drug --outcome y --measured drug,age,bmi,y
+  riesz causal check g.txt --treatment drug --outcome y --measured drug,age,bmi,psa --measured psa,y
+  riesz causal check g.txt --treatment drug --outcome y --studies trial.csv,scans.csv --randomized
+  riesz causal check g.txt --treatment dose --outcome y --studies s1.csv,s2.csv --differs 2:age --format json
 
 A graph is text: 'age -> statin; statin -> psa -> volume; psa <-> bmi', where <-> means a hidden common
 cause, a new line may replace ';', # begins a comment, and names with spaces are in double quotes. Other

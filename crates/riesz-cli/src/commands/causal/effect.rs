@@ -29,15 +29,15 @@ use crate::output_format::Form;
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz causal effect data.csv --graph 'age -> statin; age -> volume; statin -> volume' --treatment statin --outcome volume
-  riesz causal effect data.csv --graph g.txt --treatment statin --outcome volume --baseline statin=0 --report effect.html
-  riesz causal effect data.csv --adjust age,bmi --treatment statin --outcome volume --slope statin --population clinic.csv
-  riesz causal effect data.csv --graph 'statin -> psa -> volume; statin <-> volume' --treatment statin --outcome volume
-  riesz causal effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome volume --at plans.csv -o effect.csv
-  riesz causal effect s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --at grid.csv -o effect.parquet
-  riesz causal effect s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --baseline statin=0.2 --given age=75
-  riesz causal effect trial.csv scans.csv --randomized --treatment dose --outcome volume -o effect.svg
-  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv
+  riesz causal effect data.csv --graph 'age -> drug; age -> y; drug -> y' --treatment drug --outcome y
+  riesz causal effect data.csv --graph g.txt --treatment drug --outcome y --baseline drug=0 --report effect.html
+  riesz causal effect data.csv --adjust age,bmi --treatment drug --outcome y --slope drug --population clinic.csv
+  riesz causal effect data.csv --graph 'drug -> psa -> y; drug <-> y' --treatment drug --outcome y
+  riesz causal effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome y --at plans.csv -o effect.csv
+  riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --at grid.csv -o effect.parquet
+  riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --baseline drug=0.2 --given age=75
+  riesz causal effect trial.csv scans.csv --randomized --treatment dose --outcome y -o effect.svg
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried tried.csv
 
 The result is the mean outcome under an intervention, E[outcome | do(treatment)], with intervals and
 the shares of its variance by source. One table with both treatment and outcome is enough: the graph

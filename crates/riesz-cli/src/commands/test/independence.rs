@@ -26,7 +26,8 @@ Examples:
 
 HSIC (Hilbert-Schmidt independence criterion) is 0 if the target is independent of the other columns,
 and with the default kernels only then. The table of features has the columns feature, value, null_low,
-null_high, pvalue and adjusted_pvalue, and marginal and marginal_pvalue for the test of each feature by itself.")]
+null_high, pvalue and adjusted_pvalue, and marginal and marginal_pvalue for the test of each feature by
+itself.")]
 pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
