@@ -78,7 +78,7 @@ def measured(options, tuned):
         "work": work,
         "explain": explain,
         "busy": busy,
-        "unknown": model.unknown_variance_,
+        "unknown": model.unexplained_variance_ratio_,
         "accuracy": float(((mean > 0) == (truth > 0)).mean()),
         "correlation": float(np.corrcoef(mean, truth)[0, 1]),
         "leading": np.argsort(size)[::-1][:3].tolist(),

@@ -101,7 +101,9 @@ def tennis(options, axes):
         seconds = time.perf_counter() - start
         conditions = {"contexts": contexts.iloc[test], "home": home[test]} if has_contexts else {}
         right_ones = float(((model.decision_function(*sides, **conditions) > 0) == won[test]).mean())
-        unknown = [f"{v:.3f}" for v in (model.unknown_variance_, model.unknown_context_variance_)]
+        unknown = [
+            f"{v:.3f}" for v in (model.unexplained_variance_ratio_, model.unexplained_context_variance_ratio_)
+        ]
         rows.append(["six, and home" if has_contexts else "none", right_ones, *unknown, f"{seconds:.0f}"])
         kept = kept or model
     best = float(((ahead > 0) == won)[test].mean())

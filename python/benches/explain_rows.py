@@ -33,7 +33,7 @@ def explain(folder):
     out = riesz.distributed.explain(f"{folder}/m.riesz", f"{folder}/rows", f"{folder}/out")
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    report = {"rows": out.rows, "parts": len(out.parts), "cpu": cpu, "wall": time.perf_counter() - start}
+    report = {"rows": out.n_rows, "parts": len(out.parts), "cpu": cpu, "wall": time.perf_counter() - start}
     report["gib"] = peak()
     report["imported"] = imported
     report["gb"] = sum(os.path.getsize(f"{folder}/out/{part['name']}") for part in out.parts) / 1e9

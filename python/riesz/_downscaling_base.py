@@ -212,11 +212,12 @@ def draws_of(n_samples: Any, targets: int, optimizer: Any, reason: str | None) -
         raise ValueError(f"n_hyperparameter_samples = {n_samples!r}: it is 'auto' or a whole number")
     if n_samples == 0:
         return None
+    draws = _count("n_hyperparameter_samples", n_samples, 2)
     if reason is not None:
         raise ValueError(
-            f"n_hyperparameter_samples = {n_samples!r}: {reason}, so there is nothing to average: take 0"
+            f"n_hyperparameter_samples = {draws}: {reason}, so there is nothing to average: take 0"
         )
-    return _count("n_hyperparameter_samples", n_samples, 2)
+    return draws
 
 
 def few_draws_warning(effective: float | None) -> list[str]:

@@ -70,7 +70,7 @@ class Duel:
     #: ``probability``, which is a mean, if that lies outside.
     interval: tuple[float, float] | None = None
     #: Probability of a tie, for a model with ``ties="model"``; else ``None``.
-    tie: float | None = None
+    probability_tie: float | None = None
     #: Posterior probability that the left item is better.
     probability_better: float | None = None
 
@@ -370,9 +370,13 @@ class Explanation:
         for record in json.loads(self._core.duels):
             duel, outcome = Duel(record["left"], record["right"]), record.get("chance")
             if outcome is not None:
-                probability_better = outcome.pop("superiority")
-                outcome["interval"] = tuple(outcome["interval"])
-                duel = replace(duel, **outcome, probability_better=probability_better)
+                duel = replace(
+                    duel,
+                    probability=outcome["probability"],
+                    interval=tuple(outcome["interval"]),
+                    probability_tie=outcome.get("tie"),
+                    probability_better=outcome["superiority"],
+                )
             duels.append(duel)
         return duels
 

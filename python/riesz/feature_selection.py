@@ -112,6 +112,8 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         classes, (n,) or (n, targets)."""
         if self.method not in METHODS:
             raise ValueError(f"method = {self.method!r}: it is 'shapley', 'backward' or 'lasso'")
+        if self.attribution not in ("orthogonal", "product"):
+            raise ValueError(f"attribution = {self.attribution!r}: it is 'orthogonal' or 'product'")
         x, target = self._rows(X, y)
         d = x.numbers.shape[1]
         if self.n_features_to_select is None:

@@ -154,8 +154,8 @@ class PreferenceClassifier(BaseEstimator):
     log_marginal_likelihood_value_ : float
         Of all duels; with landmarks of the pairs used for tuning, and None without tuning.
     n_landmarks_, n_context_landmarks_ : int or None
-        Number of landmarks. ``unknown_variance_`` is the share of the items' prior variance that the
-        landmarks do not explain, and ``unknown_context_variance_`` that of the contexts.
+        Number of landmarks. ``unexplained_variance_ratio_`` is the share of the items' prior variance that
+        the landmarks do not explain, and ``unexplained_context_variance_ratio_`` that of the contexts.
     abilities_, abilities_std_ : dict
         Of "bradley_terry", by item label. Abilities sum to 0. Standard deviations are None for more than
         1,000 items.
@@ -341,7 +341,10 @@ class PreferenceClassifier(BaseEstimator):
                 fitted.function.landmarks,
                 fitted.function.context_landmarks,
             )
-            self.unknown_variance_, self.unknown_context_variance_ = fitted.unknown, fitted.unknown_contexts
+            self.unexplained_variance_ratio_, self.unexplained_context_variance_ratio_ = (
+                fitted.unknown,
+                fitted.unknown_contexts,
+            )
         for message in notes:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
         self._names, self._levels, self._contexts = names, levels, context_columns

@@ -66,7 +66,7 @@ def is_same_fit(fit, other):
 def test_the_fit_is_exact_for_its_landmarks(data):
     """Against the normal equations in numpy for the same landmarks, within the proved bounds."""
     fit = distributed.fit(data, "y", **OPTIONS)
-    assert fit.rows == 6000 and fit.n_landmarks == 60 and fit.expansion.output_names == ["y"]
+    assert fit.n_rows == 6000 and fit.n_landmarks == 60 and fit.expansion.output_names == ["y"]
     rows = table().to_pandas()
     points = pd_points(fit.expansion)
     K = gram(fit.expansion, rows[["a", "b", "c", "city"]])
@@ -532,7 +532,7 @@ def parts_of(folder):
 def test_explanations_are_complete_and_equal(data, tmp_path, client):
     fit = distributed.fit(data, "y", **OPTIONS)
     out = distributed.explain(fit, data, tmp_path / "here")
-    assert out.rows == 6000 and out.made == 10 and (tmp_path / "here" / "_SUCCESS").exists()
+    assert out.n_rows == 6000 and out.n_computed == 10 and (tmp_path / "here" / "_SUCCESS").exists()
     rows = table().to_pandas()
     truth = riesz.Explainer(fit.expansion)(rows[["a", "b", "c", "city"]])
     written = pa.concat_tables(
@@ -550,11 +550,11 @@ def test_explanations_are_complete_and_equal(data, tmp_path, client):
     os.unlink(tmp_path / "here" / "part-00002.parquet")
     (tmp_path / "here" / "part-00007.parquet").write_bytes(b"PAR1")
     again = distributed.explain(fit, data, tmp_path / "here")
-    assert again.made == 2 and parts_of(tmp_path / "there") == parts_of(tmp_path / "here")
+    assert again.n_computed == 2 and parts_of(tmp_path / "there") == parts_of(tmp_path / "here")
     assert again.parts == out.parts
     single = distributed.explain(fit, data, tmp_path / "single", float32=True)
     assert (
-        single.made == 10
+        single.n_computed == 10
         and pq.read_schema(tmp_path / "single" / "part-00000.parquet").field("a").type == pa.float32()
     )
 

@@ -64,20 +64,23 @@ def test_frames_and_pipelines(data):
     frame["colour"] = np.where(y > 0, "warm", "cold")
     selector = SelectHSIC(n_features_to_select=2).fit(frame, y)
     assert "colour" in selector.get_feature_names_out()
-    search = GridSearchCV(make_pipeline(SelectHSIC(), Ridge()), {"selecthsic__n_features": [1, 3]}, cv=3)
-    assert search.fit(X, y).best_params_["selecthsic__n_features"] in (1, 3)
+    search = GridSearchCV(
+        make_pipeline(SelectHSIC(), Ridge()), {"selecthsic__n_features_to_select": [1, 3]}, cv=3
+    )
+    assert search.fit(X, y).best_params_["selecthsic__n_features_to_select"] in (1, 3)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         (dict(method="best"), "it is 'shapley', 'backward' or 'lasso'"),
-        (dict(n_features=0), "from 1 to 6"),
-        (dict(n_features=7), "from 1 to 6"),
+        (dict(n_features_to_select=0), "from 1 to 6"),
+        (dict(n_features_to_select=7), "from 1 to 6"),
         (dict(method="lasso"), "has no p-values: give n_features"),
-        (dict(alpha=2), "a number between 0 and 1"),
-        (dict(permutations=0), "a whole number from 1"),
-        (dict(n_features=2, method="lasso", kernel=RBF(1.0)), "choose their kernels"),
+        (dict(level=2), "a number between 0 and 1"),
+        (dict(attribution=None), "it is 'orthogonal' or 'product'"),
+        (dict(n_permutations=0), "a whole number from 1"),
+        (dict(n_features_to_select=2, method="lasso", kernel=RBF(1.0)), "choose their kernels"),
     ],
 )
 def test_bad_settings_are_named(data, settings, message):

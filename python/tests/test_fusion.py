@@ -97,7 +97,7 @@ def test_levels_of_the_effect(model):
         "low",
         "high",
         "std_study 1",
-        "sd_interaction",
+        "std_interaction",
     } <= set(frame)
 
 

@@ -34,7 +34,11 @@ def test_probabilities_of_duels(seed, ties):
     for i, duel in enumerate(model.explain(left, right).duels):
         inside(duel.probability, *duel.interval)
         assert duel.probability == pytest.approx(probabilities[i, 1])
-        assert (duel.tie is None) if ties == "half" else duel.tie == pytest.approx(probabilities[i, 2])
+        assert (
+            (duel.probability_tie is None)
+            if ties == "half"
+            else duel.probability_tie == pytest.approx(probabilities[i, 2])
+        )
         ends = 1 / (1 + np.exp(-(g[i] - model.margin_ + np.array([-1.96, 1.96]) * sd[i])))
         assert duel.interval == pytest.approx(ends, abs=1e-4)
 

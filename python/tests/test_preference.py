@@ -155,7 +155,9 @@ GAMES = {
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_changes_its_sign_with_the_sides(game):
     model, left, right = fitted(), ITEMS[[0, 1, 2, 4]], ITEMS[[5, 6, 7, 4]]
-    options = {"game": game, "background": GAMES[game]} | ({"ridge": 0.01} if game == "observational" else {})
+    options = {"game": game, "background": GAMES[game]} | (
+        {"conditional_ridge": 0.01} if game == "observational" else {}
+    )
     why, other = model.explain(left, right, **options), model.explain(right, left, **options)
     assert why.feature_names == ["x0", "x1", "x2"] and why.exactness == "exact"
     np.testing.assert_array_equal(why.values, -other.values)

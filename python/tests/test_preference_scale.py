@@ -137,7 +137,7 @@ def test_all_landmarks_equal_the_exact_process():
     model = riesz.PreferenceClassifier(**options, n_landmarks=30, n_samples=400, tol=1e-11).fit(
         ITEMS, PAIRS, outcome=WON
     )
-    assert (exact.n_landmarks_, model.n_landmarks_) == (None, 30) and model.unknown_variance_ < 1e-6
+    assert (exact.n_landmarks_, model.n_landmarks_) == (None, 30) and model.unexplained_variance_ratio_ < 1e-6
     left, right = ITEMS[:10], ITEMS[10:20]
     mean, sd = exact.decision_function(left, right, return_std=True)
     landmark_mean, landmark_sd = model.decision_function(left, right, return_std=True)
@@ -175,7 +175,7 @@ def test_landmarks_know_contexts_home_ability_and_ties():
         **options, n_landmarks="all", n_samples=400, tol=1e-11, random_state=0
     ).fit(FRAME, labels, **fit_inputs)
     assert (exact.n_landmarks_, model.n_context_landmarks_) == (None, 6)
-    assert max(model.unknown_variance_, model.unknown_context_variance_) < 1e-6
+    assert max(model.unexplained_variance_ratio_, model.unexplained_context_variance_ratio_) < 1e-6
     assert model.home_variance_ == exact.home_variance_ > 0 and model.margin_ == exact.margin_ > 0
     left, right = FRAME[:10], FRAME[10:20].rename(index={NAMES[12]: "somebody new"})
     query = {"contexts": contexts[:10], "home": home[:10]}

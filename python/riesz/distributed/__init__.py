@@ -7,7 +7,7 @@ or on Spark.
 >>> rows = pa.table({"a": x[:, 0], "b": x[:, 1], "y": y})
 >>> pq.write_table(rows, f"{folder}/rows.parquet", row_group_size=1000)
 >>> fit = riesz.distributed.fit(f"{folder}/*.parquet", "y", n_landmarks=40, alpha=0.1, corrections=2)
->>> fit.rows, fit.n_landmarks
+>>> fit.n_rows, fit.n_landmarks
 (5000, 40)
 
 Rows are read in units of whole row groups. The statistics of a unit are integers, whose sums do not depend on

@@ -110,7 +110,7 @@ class LandmarkFit:
         :func:`riesz.distributed.explain` and model files.
     alpha : float
         The ridge, given or chosen; for a Gaussian process the variance of the noise, NaN for classification.
-    rows, n_landmarks : int
+    n_rows, n_landmarks : int
     plan : str
         SHA-256 of kernel, landmarks and rounding.
     statistics : bytes or None
@@ -122,7 +122,7 @@ class LandmarkFit:
 
     expansion: Expansion
     alpha: float
-    rows: int
+    n_rows: int
     n_landmarks: int
     plan: str
     statistics: bytes | None
