@@ -158,7 +158,9 @@ class KernelTestResult:
 
     def _attribution_explanation(self) -> Explanation:
         if self.attributions is None:
-            raise ValueError("nothing was attributed to features: run the test with attribution='orthogonal'")
+            raise ValueError(
+                "nothing was attributed to features: run the test with attribution='significance'"
+            )
         return self.attributions
 
     def to_frame(self, library: str = "pandas") -> Any:
@@ -312,11 +314,12 @@ def mmd_test(
     Z: Any,
     *,
     kernel: Kernel | Sequence[Kernel] | None = None,
-    attribution: str | None = "orthogonal",
+    kernel_factors: str = "orthogonal",
     length_scale_multiples: Sequence[float] | None = None,
     estimator: str = "unbiased",
     block_size: int | None = None,
     n_permutations: int = 1000,
+    attribution: str | None = "significance",
     groups: Groups | None = None,
     interactions: bool = False,
     random_state: int = 0,
@@ -340,17 +343,15 @@ def mmd_test(
         The kernel between rows, in the samples' own units; a categorical column holds the codes of its
         levels. The default is a Gaussian over each numeric column times ``Categorical(0.5)`` for each
         categorical column. The length scale of a column is one and a half times the median distance between
-        two values of the pooled sample. With another ``attribution`` there is one length scale, the median
+        two values of the pooled sample. With ``kernel_factors="product"`` there is one length scale, the median
         distance between two standardised rows. Several kernels make an aggregated test: its statistic is the
         largest studentised one, and the p-value accounts for the choice.
-    attribution : {"orthogonal", "product"} or None
-        The factors of the kernel between which Shapley values attribute the statistic. ``"orthogonal"``
-        centres the factor of each feature under the pooled sample, scales it, and sums single factors and
-        pairs of them. Contributions of features and pairs are then negative only by chance, no feature hides
-        another, and a feature with equal distributions has no value. ``"product"`` takes the factors of the
-        kernel itself, as published; a feature that differs strongly then hides the others. ``None`` tests
-        with the kernel itself, without values and p-values of features, and takes kernels that combine
-        columns in one factor.
+    kernel_factors : {"orthogonal", "product"}
+        The form of the kernel. ``"orthogonal"`` centres the factor of each feature under the pooled sample,
+        scales it, and sums single factors and pairs of them. Contributions of features and pairs are then
+        negative only by chance, no feature hides another, and a feature with equal distributions has no
+        value. ``"product"`` is the product of the factors, as published; a feature that differs strongly then
+        hides the others.
     length_scale_multiples : list of float, optional
         Multiples of each kernel's length scales, for example ``[0.25, 0.5, 1, 2, 4]``: an aggregated test
         that does not depend on one choice of the length scale.
@@ -363,6 +364,9 @@ def mmd_test(
     n_permutations : int
         Number of draws from the null distribution; a p-value is at least ``1 / (n_permutations + 1)``.
         0 gives no p-values.
+    attribution : {"significance", "values"} or None
+        What is computed for each feature: its Shapley value with p-values, its Shapley value alone, or
+        nothing. Kernels that combine columns in one factor need ``None``.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that are one feature together. Each other column is a feature.
     interactions : bool
@@ -420,7 +424,7 @@ def mmd_test(
         _multiples(length_scale_multiples),
         estimator == "biased",
         blocks[estimator],
-        _options(attribution, groups, interactions, n_permutations, random_state, x.names),
+        _options(kernel_factors, attribution, groups, interactions, n_permutations, random_state, x.names),
         threads_of(n_jobs),
     )
     result = KernelTestResult._wrap(core, "MMD²", x.names)
@@ -434,10 +438,11 @@ def hsic_test(
     *,
     kernel: Kernel | Sequence[Kernel] | None = None,
     target_kernel: Kernel | Sequence[Kernel] | None = None,
-    attribution: str | None = "orthogonal",
+    kernel_factors: str = "orthogonal",
     length_scale_multiples: Sequence[float] | None = None,
     estimator: str = "biased",
     n_permutations: int = 1000,
+    attribution: str | None = "significance",
     null: str = "permutation",
     decay: float | None = None,
     conditioning: Any = None,
@@ -486,7 +491,7 @@ def hsic_test(
         numeric.
     attribute_to : {"X", "Y"}
         The side whose columns are the features.
-    attribution, groups, interactions, random_state, n_jobs, columns
+    kernel_factors, attribution, groups, interactions, random_state, n_jobs, columns
         As for :func:`mmd_test`; the target's kernel is not transformed.
 
     Returns
@@ -569,7 +574,15 @@ def hsic_test(
         target_kernel_texts[0] if target_kernel_texts else None,
         estimator == "unbiased",
         None if decay is None else float(decay),
-        _options(attribution, groups, interactions, n_permutations, random_state, attributed_rows.names),
+        _options(
+            kernel_factors,
+            attribution,
+            groups,
+            interactions,
+            n_permutations,
+            random_state,
+            attributed_rows.names,
+        ),
         threads_of(n_jobs),
     )
     return KernelTestResult._wrap(core, "HSIC", attributed_rows.names)
@@ -612,6 +625,7 @@ def _is_positive(value: Any) -> bool:
 
 
 def _options(
+    kernel_factors: str,
     attribution: Any,
     groups: Any,
     interactions: Any,
@@ -619,8 +633,8 @@ def _options(
     random_state: Any,
     names: list[str],
 ) -> _core._Options:
-    if attribution not in ("orthogonal", "product", None):
-        raise ValueError(f"attribution = {attribution!r}: it is 'orthogonal', 'product' or None")
+    if attribution not in ("significance", "values", None):
+        raise ValueError(f"attribution = {attribution!r}: it is 'significance', 'values' or None")
     if attribution is None and (groups is not None or interactions):
         raise ValueError(
             "groups and interactions are of values, and attribution=None asks for none: leave out either"
@@ -629,9 +643,9 @@ def _options(
         raise ValueError(f"n_permutations = {n_permutations!r}: it is a whole number from 0")
     if not is_whole(random_state) or not 0 <= random_state < 2**64:
         raise ValueError(f"random_state = {random_state!r}: it is a whole number from 0 to 2**64 - 1")
-    mode = "nothing" if attribution is None else "significance"
+    mode = attribution or "nothing"
     players = None if groups is None else players_of(groups, None, names)
-    return attribution or "product", mode, players, bool(interactions), int(n_permutations), int(random_state)
+    return kernel_factors, mode, players, bool(interactions), int(n_permutations), int(random_state)
 
 
 def _same_rows(rows: Rows, label: str, x: Rows) -> None:

@@ -46,12 +46,12 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         The ranking of features:
 
         - ``"shapley"``: by their exact Shapley values of HSIC, in O(n² d) (Mohammadi, Chau and Muandet 2025,
-          §6.2, with ``attribution="product"``).
+          §6.2, with ``kernel_factors="product"``).
         - ``"backward"``: by backward elimination, BAHSIC (Song, Smola, Gretton, Bedo and Borgwardt 2012,
           algorithm 1), in O(n² d) for each of about 7 ln d steps.
         - ``"lasso"``: by HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5), in O(n²
           d²).
-    attribution : {"orthogonal", "product"}
+    kernel_factors : {"orthogonal", "product"}
         For ``"shapley"``: the factors of the kernel, as for :func:`riesz.mmd_test`. With ``"orthogonal"``
         ones no feature hides another.
     kernel : riesz.kernels.Kernel, optional
@@ -83,7 +83,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         n_features_to_select=None,
         *,
         method="shapley",
-        attribution="orthogonal",
+        kernel_factors="orthogonal",
         kernel=None,
         target_kernel=None,
         level=0.05,
@@ -93,7 +93,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
     ):
         self.n_features_to_select = n_features_to_select
         self.method = method
-        self.attribution = attribution
+        self.kernel_factors = kernel_factors
         self.kernel = kernel
         self.target_kernel = target_kernel
         self.level = level
@@ -112,8 +112,8 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         classes, (n,) or (n, targets)."""
         if self.method not in METHODS:
             raise ValueError(f"method = {self.method!r}: it is 'shapley', 'backward' or 'lasso'")
-        if self.attribution not in ("orthogonal", "product"):
-            raise ValueError(f"attribution = {self.attribution!r}: it is 'orthogonal' or 'product'")
+        if self.kernel_factors not in ("orthogonal", "product"):
+            raise ValueError(f"kernel_factors = {self.kernel_factors!r}: it is 'orthogonal' or 'product'")
         x, target = self._rows(X, y)
         d = x.numbers.shape[1]
         if self.n_features_to_select is None:
@@ -135,7 +135,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
                 x,
                 target,
                 self.method,
-                self.attribution,
+                self.kernel_factors,
                 _single_kernel(feature_kernels),
                 _single_kernel(target_kernels),
                 int(self.n_features_to_select),
@@ -175,7 +175,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         result = hsic_test(
             x,
             target,
-            attribution=self.attribution,
+            kernel_factors=self.kernel_factors,
             kernel=self.kernel,
             target_kernel=self.target_kernel,
             n_permutations=self.n_permutations,

@@ -70,7 +70,7 @@ def samples():
 def test_mmd_follows_its_definition(samples, estimator):
     X, Z = samples
     result = riesz.mmd_test(
-        X, Z, kernel=RBF(1.7), attribution="product", estimator=estimator, n_permutations=0
+        X, Z, kernel=RBF(1.7), kernel_factors="product", estimator=estimator, n_permutations=0
     )
     pooled = np.vstack([X, Z])
     value = lambda S: mmd(gram(pooled, S, 1.7), len(X), estimator)
@@ -85,7 +85,11 @@ def test_hsic_follows_its_definition(samples, estimator):
     Y = np.column_stack([X[:, 0] * X[:, 1], X[:, 2]])
     L = gram(Y, [0, 1], 0.9)
     options = dict(
-        kernel=RBF(1.7), target_kernel=RBF(0.9), attribution="product", estimator=estimator, n_permutations=0
+        kernel=RBF(1.7),
+        target_kernel=RBF(0.9),
+        kernel_factors="product",
+        estimator=estimator,
+        n_permutations=0,
     )
     result = riesz.hsic_test(X, Y, **options)
     np.testing.assert_allclose(
@@ -110,7 +114,7 @@ def test_the_pvalue_is_that_of_a_plain_permutation_test(samples):
         order = rng.permutation(len(pooled))
         draws.append(mmd(K[np.ix_(order, order)], n, "unbiased"))
     expected = np.mean(np.array(draws) >= mmd(K, n, "unbiased"))
-    result = riesz.mmd_test(X, Z, kernel=RBF(1.5), attribution="product", n_permutations=2000)
+    result = riesz.mmd_test(X, Z, kernel=RBF(1.5), kernel_factors="product", n_permutations=2000)
     assert 0.02 < expected < 0.98
     assert abs(result.pvalue - expected) < 4 * np.sqrt(2 * expected * (1 - expected) / 2000)
     assert ks_2samp(result.null_distribution, draws).pvalue > 1e-3
@@ -124,7 +128,7 @@ def test_diabetes_by_sex_is_as_published():
     rows = X.to_numpy()
     distances = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(2))
     kernel = RBF(np.median(distances[np.triu_indices(len(X), 1)]))
-    result = riesz.mmd_test(X[men], X[~men], kernel=kernel, attribution="product")
+    result = riesz.mmd_test(X[men], X[~men], kernel=kernel, kernel_factors="product")
     published = dict(
         s3=0.0232, s4=0.0162, bp=0.0081, s6=0.0046, age=0.0036, s5=0.0018, s2=0.0003, bmi=-0.0016, s1=-0.0023
     )
@@ -165,7 +169,7 @@ def test_orthogonal_factors_follow_their_definition(samples, estimator):
     np.testing.assert_array_equal(frame["marginal_pvalue"], result.marginal_pvalues)
     assert "marginal p" in result.summary() and "three or more" in result.summary()
     with pytest.raises(ValueError, match="'orthogonal', 'product' or None"):
-        riesz.mmd_test(X, Z, attribution="additive")
+        riesz.mmd_test(X, Z, kernel_factors="additive")
 
 
 def test_frames_are_matched_by_name_and_level():
@@ -233,7 +237,7 @@ def test_aggregated_tests_name_the_kernel(samples):
     assert result.pvalue == min(test.pvalue for test in result.kernels)
     np.testing.assert_allclose([test.kernel.length_scale for test in result.kernels], [0.2, 2.0, 20.0])
     assert result.statistic == result.kernels[result.best_kernel_index].statistic
-    with pytest.raises(ValueError, match="attribution='orthogonal'"):
+    with pytest.raises(ValueError, match="attribution='significance'"):
         result.to_frame()
 
 

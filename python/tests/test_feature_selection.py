@@ -78,7 +78,7 @@ def test_frames_and_pipelines(data):
         (dict(n_features_to_select=7), "from 1 to 6"),
         (dict(method="lasso"), "has no p-values: give n_features"),
         (dict(level=2), "a number between 0 and 1"),
-        (dict(attribution=None), "it is 'orthogonal' or 'product'"),
+        (dict(kernel_factors=None), "it is 'orthogonal' or 'product'"),
         (dict(n_permutations=0), "a whole number from 1"),
         (dict(n_features_to_select=2, method="lasso", kernel=RBF(1.0)), "choose their kernels"),
     ],

@@ -82,7 +82,7 @@ def drawn(rng):
     return {"n_permutations": DRAWS, "random_state": int(rng.integers(2**32)), "n_jobs": 1}
 
 
-PRODUCT, BIASED = {"attribution": "product"}, {"estimator": "biased"}
+PRODUCT, BIASED = {"kernel_factors": "product"}, {"estimator": "biased"}
 AGGREGATED = {"length_scale_multiples": SCALES}
 LINEAR = {"kernel": Linear()}
 

@@ -19,11 +19,10 @@ pub fn factors() -> impl TypedValueParser<Value = FactorKind> {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The test")]
 pub struct TestArgs {
-    /// Attribution to features: by orthogonal kernel factors of each feature and each pair, with which no
-    /// feature hides another; or by the product of all factors, as published, in which a strong feature hides
-    /// the others
+    /// Kernel factors: orthogonal factors of each feature and each pair, with which no feature hides another;
+    /// or the product of all factors, as published, in which a strong feature hides the others
     #[arg(long, value_name = "WHICH", default_value = FactorKind::NAMES[0], value_parser = factors())]
-    pub attribution: FactorKind,
+    pub kernel_factors: FactorKind,
     /// Kernel between rows, an expression as in 'riesz fit'. Several kernels make an aggregated test, whose
     /// p-value accounts for the choice among them [default: a Gaussian with length scales from the data,
     /// times equality of categories]

@@ -8,7 +8,7 @@ use crate::common::{Place, cells, number, texts};
 fn diabetes_by_sex_is_as_published() {
     let place = Place::new();
     let (out, err) =
-        place.good("test two-sample DIABETES --by sex --ignore target --attribution product --format csv");
+        place.good("test two-sample DIABETES --by sex --ignore target --kernel-factors product --format csv");
     let table = cells(&out);
     assert_eq!(table[0], ["feature", "value", "null_low", "null_high", "pvalue", "adjusted_pvalue"]);
     let names: Vec<&str> = table[1..].iter().map(|row| row[0].as_str()).collect();

@@ -48,7 +48,7 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
     for text in &args.kernel {
         kernels.push(KernelExpression::parse(text)?.resolve(sample, &units)?);
     }
-    if kernels.is_empty() && args.no_standardise && args.attribution == FactorKind::Product {
+    if kernels.is_empty() && args.no_standardise && args.kernel_factors == FactorKind::Product {
         kernels.push(KernelExpression::parse("rbf")?.resolve(sample, &units)?);
     }
     if let Some(bad) = args.length_scale_multiples.iter().find(|m| !(m.is_finite() && **m > 0.0)) {
@@ -59,7 +59,7 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
     }
     if kernels.is_empty() {
         let groups = groups(args, sample)?;
-        kernels.push(args.attribution.default_kernel(sample, groups.as_ref())?);
+        kernels.push(args.kernel_factors.default_kernel(sample, groups.as_ref())?);
     }
     Ok(kernels.iter().flat_map(|kernel| length_scale_grid(kernel, &args.length_scale_multiples)).collect())
 }
@@ -71,7 +71,7 @@ fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Players>> {
 /// The requested settings, for features in the columns of `sample`.
 pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<TestSettings> {
     Ok(TestSettings {
-        factors: args.attribution,
+        factors: args.kernel_factors,
         attribute: if args.no_attribution {
             AttributionRequest::Nothing
         } else {

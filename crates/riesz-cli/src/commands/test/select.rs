@@ -39,7 +39,7 @@ pub struct Args {
     /// Kernel factors for Shapley values: orthogonal ones, with which no feature hides another, or those of
     /// the kernel itself, as published
     #[arg(long, value_name = "WHICH", default_value = FactorKind::NAMES[0], value_parser = factors())]
-    pub attribution: FactorKind,
+    pub kernel_factors: FactorKind,
     /// Columns to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
@@ -88,7 +88,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let x = columns.table(&features, &args.categorical, &console)?;
     let y = columns.table(&args.target, &args.categorical, &console)?;
     let progress = console.progress(&format!("ranking {} features by {} rows", x.width(), x.rows()));
-    let ranking = rank(&x, &y, method, args.attribution, None, None, count)?;
+    let ranking = rank(&x, &y, method, args.kernel_factors, None, None, count)?;
     drop(progress);
     let best = &ranking.order[..count];
     let names = ["rank", "feature", "score"].map(String::from).to_vec();
