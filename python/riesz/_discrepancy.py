@@ -343,9 +343,9 @@ def mmd_test(
         The kernel between rows, in the samples' own units; a categorical column holds the codes of its
         levels. The default is a Gaussian over each numeric column times ``Categorical(0.5)`` for each
         categorical column. The length scale of a column is one and a half times the median distance between
-        two values of the pooled sample. With ``kernel_factors="product"`` there is one length scale, the median
-        distance between two standardised rows. Several kernels make an aggregated test: its statistic is the
-        largest studentised one, and the p-value accounts for the choice.
+        two values of the pooled sample. With ``kernel_factors="product"`` there is one length scale, the
+        median distance between two standardised rows. Several kernels make an aggregated test: its statistic
+        is the largest studentised one, and the p-value accounts for the choice.
     kernel_factors : {"orthogonal", "product"}
         The form of the kernel. ``"orthogonal"`` centres the factor of each feature under the pooled sample,
         scales it, and sums single factors and pairs of them. Contributions of features and pairs are then
