@@ -43,7 +43,7 @@ fn settings(columns: &[Column], options: Options) -> PyResult<TestSettings> {
 
 fn factors(name: &str) -> PyResult<FactorKind> {
     FactorKind::named(name)
-        .ok_or_else(|| refuse(format!("factors = '{name}': it must be 'orthogonal' or 'product'")))
+        .ok_or_else(|| refuse(format!("kernel_factors = '{name}': it must be 'orthogonal' or 'product'")))
 }
 
 /// Parses kernels in riesz's JSON form.
@@ -69,7 +69,7 @@ fn kernels(
 fn refuse_test(error: Error) -> PyErr {
     match &error {
         Error::NotProduct { .. } => {
-            refuse(format!("{error}; or give attribute=False for the statistic alone"))
+            refuse(format!("{error}; or give attribution=None for the statistic alone"))
         }
         Error::TooFew { subject, needed, unit } => {
             let name = match subject.as_str() {
