@@ -216,9 +216,9 @@ def test_invalid_estimates_are_refused(data):
         riesz.Explainer(lambda rows: rows[:, 0])
     with pytest.raises(ValueError, match="the baseline has 2 rows, but 1 are expected"):
         riesz.Explainer(poly, X[:2], game="baseline")
-    with pytest.raises(ValueError, match="permutations = 1"):
+    with pytest.raises(ValueError, match="n_orders = 1"):
         riesz.Explainer(poly, X[:2], n_orders=1)
-    with pytest.raises(ValueError, match="seed = -1"):
+    with pytest.raises(ValueError, match="random_state = -1"):
         riesz.Explainer(poly, X[:2], random_state=-1)
     with pytest.raises(ValueError, match="X has 3 columns, but the model has 4"):
         riesz.Explainer(poly, X[:2])(X[:, :3])
