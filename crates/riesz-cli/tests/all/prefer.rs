@@ -178,6 +178,7 @@ fn what_is_wrong_with_duels_is_said() {
         "without covariances",
     );
     place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --game baseline", "--baseline ITEM");
+    place.bad("prefer predict m.riesz items.csv --left i0 --winner won", "cannot be used with");
     place.bad(
         "prefer explain m.riesz items.csv --left i0 --right i1 --conditional-ridge 1",
         "not used in this game",
