@@ -524,15 +524,7 @@ def hsic_test(
         raise ValueError(f"estimator = {estimator!r}: it is 'biased' or 'unbiased'")
     if attribute_to not in ("X", "Y"):
         raise ValueError(f"attribute_to = {attribute_to!r}: it is 'X' or 'Y'")
-    if null not in ("permutation", "wild_bootstrap"):
-        raise ValueError(f"null = {null!r}: it is 'permutation' or 'wild_bootstrap'")
-    if null == "permutation" and decay is not None:
-        raise ValueError("decay is a setting of null='wild_bootstrap': leave it out")
-    if null == "wild_bootstrap" and not _is_positive(decay):
-        raise ValueError(
-            f"decay = {decay!r}: for the wild bootstrap it is a positive number, the rows over which "
-            "dependence fades"
-        )
+    _check_null(null, decay)
     if null == "wild_bootstrap" and estimator == "unbiased":
         raise ValueError("the wild bootstrap is for estimator='biased'")
     x, y = read(X, "X", choices=columns), read(Y, "Y", ["y"])
@@ -622,6 +614,18 @@ def _is_positive(value: Any) -> bool:
         and not isinstance(value, bool)
         and bool(0 < value < np.inf)
     )
+
+
+def _check_null(null: Any, decay: Any) -> None:
+    if null not in ("permutation", "wild_bootstrap"):
+        raise ValueError(f"null = {null!r}: it is 'permutation' or 'wild_bootstrap'")
+    if null == "permutation" and decay is not None:
+        raise ValueError("decay is a setting of null='wild_bootstrap': leave it out")
+    if null == "wild_bootstrap" and not _is_positive(decay):
+        raise ValueError(
+            f"decay = {decay!r}: for the wild bootstrap it is a positive number, the rows over which "
+            "dependence fades"
+        )
 
 
 def _options(
