@@ -17,7 +17,7 @@ pub(super) const LENGTH_SCALE: Argument = Argument::new(
     "length_scale",
     ArgumentType::LengthScales,
     1.0,
-    "in units of the columns' scale, or by a rule: median, median_per_feature, scale, auto",
+    "in units of the columns' scale, or a rule: median, median_per_feature, scale, auto",
 )
 .or("lengthscale");
 pub(super) const ARD: Argument =

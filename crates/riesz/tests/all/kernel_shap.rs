@@ -364,7 +364,8 @@ fn sampled_coalitions_and_bad_input() {
     };
     let single_row: Background = table(0, 1, 9).into();
     assert!(
-        refused(&drawn(single_row.clone(), ConditionalModel::Gaussian { draws: 1 })).contains("draws = 1")
+        refused(&drawn(single_row.clone(), ConditionalModel::Gaussian { draws: 1 }))
+            .contains("n_conditional_samples = 1")
     );
     assert!(refused(&drawn(single_row, ConditionalModel::Gaussian { draws: 9 })).contains("at least 2 rows"));
     // A constant column has a single value to draw.
