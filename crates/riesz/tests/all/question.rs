@@ -122,7 +122,7 @@ fn impossible_questions_are_refused_with_reasons() {
     let two = json!({"game": "observational", "n_conditional_landmarks": 3, "n_random_features": 3});
     assert!(
         refusal(two, Subject::Model)
-            .contains("n_conditional_landmarks = 3 is not allowed: random_features is an alternative")
+            .contains("n_conditional_landmarks = 3 is not allowed: n_random_features is an alternative")
     );
     let along = json!({"game": "observational", "estimator": "permutation"});
     assert!(refusal(along, Subject::Function).contains("permutations estimate the interventional game"));
