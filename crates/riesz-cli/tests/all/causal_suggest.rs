@@ -130,8 +130,9 @@ fn the_best_treatment_is_suggested() {
         assert!(out.contains(words), "{words}: {out}");
     }
     place.good(&format!("{COMMAND} -o next.parquet"));
-    let (help, _) = place.good("causal effect --help");
-    assert!(help.contains("suggest  Suggest the treatments to try next"), "{help}");
+    let (help, _) = place.good("causal --help");
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("suggest Suggest the treatments to try next"), "{help}");
 }
 
 #[test]
@@ -182,6 +183,6 @@ fn refusals_are_one_sentence_and_leave_no_files() {
     place.bad(&format!("{COMMAND} -o next.svg"), "not as a picture");
     place.bad(&format!("{COMMAND} -o next.html"), "not as a page");
     place.bad(&format!("{COMMAND} -o next.xls"), "not as .xls");
-    // A study with the name of the subcommand is read as a file.
+    // A study with the name of another command is read as a file.
     place.bad("causal effect suggest s2.csv --randomized --treatment dose --outcome volume", "no such file");
 }
