@@ -611,7 +611,8 @@ fn no_sides(name: &str, args: &SideArgs, outcomes: Option<&OutcomeArgs>, header:
         "name them with --winner, --loser and --sides"
     };
     Failure::input(format!(
-        "{name}: duels need the columns '{}' and '{}', or '{}'{outcome_text} ({further}); it has: {}",
+        "{name}: duels need the columns '{}' and '{}', or '{}'{outcome_text} ({further}); \
+         the columns are: {}",
         args.winner,
         args.loser,
         args.sides.as_deref().unwrap_or("left,right").replace(',', "', '"),

@@ -464,5 +464,5 @@ fn names_with_commas() {
         "--permutations",
         "9",
     ]);
-    run(&["select", "t.csv", "--target", "price, USD"]);
+    run(&["test", "select", "t.csv", "--target", "price, USD"]);
 }
