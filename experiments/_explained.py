@@ -13,7 +13,7 @@ import riesz
 class PartialEngine:
     """An engine that only does some of the units, which riesz reports as incomplete."""
 
-    threads = 1
+    n_jobs = 1
 
     def __init__(self, numbers):
         self.numbers = numbers
@@ -28,6 +28,6 @@ if __name__ == "__main__":
     model = riesz.Expansion.load(spec["model"])
     try:
         result = riesz.distributed.explain(model, spec["rows"], spec["out"], float32=True, engine=engine)
-        print(json.dumps({"made": result.made, "rows": result.rows, "parts": len(result.parts)}))
+        print(json.dumps({"made": result.n_computed, "rows": result.n_rows, "parts": len(result.parts)}))
     except RuntimeError as error:
         print(json.dumps({"refused": str(error)}))

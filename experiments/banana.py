@@ -62,7 +62,7 @@ def methods(model, X, model_agnostic, background=1000):
     yield "RKHS observational", riesz.Explainer(model, X, game="observational")
     if model_agnostic:
         yield "KernelSHAP", riesz.Explainer(model.predict, X[:100], estimator="kernel_shap")
-        gaussian = riesz.Observational(X, conditional="gaussian", draws=100)
+        gaussian = riesz.Observational(X, conditional="gaussian", n_conditional_samples=100)
         yield "Gaussian SHAP", riesz.Explainer(model.predict, game=gaussian)
 
 

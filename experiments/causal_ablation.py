@@ -51,7 +51,9 @@ LEVELS = np.arange(1, 100) / 100
 
 
 def fused(studies, seed, draws):
-    fusion = riesz.CausalFusion(treatment="x", outcome="t", randomized=True, draws=draws, random_state=seed)
+    fusion = riesz.CausalFusion(
+        treatment="x", outcome="t", randomized=True, n_hyperparameter_samples=draws, random_state=seed
+    )
     return fusion.fit([pd.DataFrame(study) for study in studies])
 
 
@@ -72,7 +74,7 @@ def picture(options, axes):
         for seed in range(options.seeds):
             studies, truth = ablated(np.random.default_rng(FIRST_SEED + seed), low, high)
             effect = fused(studies, seed, options.draws).effect(grid)
-            first, second = effect.parts["study 1"], effect.parts["study 2"]
+            first, second = effect.variance_by_source["study 1"], effect.variance_by_source["study 2"]
             # Only treatments within the range of study 1 lead to a mediator.
             unmatched = outside & (np.abs(grid) <= np.abs(studies[0]["x"]).max())
             ratios.append(
@@ -96,7 +98,9 @@ def picture(options, axes):
                 landmarks = as_published(effect, fused(studies, seed, 0), grid, studies)[
                     "BayesIMP, landmarks"
                 ]
-                axes[2 * place + 1].plot(grid, landmarks.sd**2, "k:", linewidth=0.9, label="BayesIMP, in all")
+                axes[2 * place + 1].plot(
+                    grid, landmarks.std**2, "k:", linewidth=0.9, label="BayesIMP, in all"
+                )
                 axes[2 * place + 1].legend(fontsize=7)
         second, first = np.median(ratios, axis=0)
         lower_decile = np.quantile(ratios, 0.1, axis=0)
@@ -130,7 +134,9 @@ def _drawn(curve, stack, grid, effect, truth, title):
     curve.plot(grid, truth, "k--", linewidth=0.9, label="truth")
     curve.set_title(title, fontsize=9)
     curve.legend(fontsize=7)
-    stack.stackplot(grid, *effect.parts.values(), labels=effect.parts, colors=COLOURS, alpha=0.8)
+    stack.stackplot(
+        grid, *effect.variance_by_source.values(), labels=effect.variance_by_source, colors=COLOURS, alpha=0.8
+    )
     stack.set_title("variance by part", fontsize=9)
     stack.legend(fontsize=7)
 
@@ -145,10 +151,10 @@ def levels(options, axes):
         best, averaged = (model.effect(treatments) for model in models)
         pairs = [(studies[0]["x"], studies[0]["y"]), (studies[1]["y"], studies[1]["t"])]
         bands = {
-            "riesz": (averaged.mean, averaged.sd),
-            "riesz, best hyper-parameters": (best.mean, best.sd),
+            "riesz": (averaged.mean, averaged.std),
+            "riesz, best hyper-parameters": (best.mean, best.std),
             **{
-                name: (posterior.mean, posterior.sd)
+                name: (posterior.mean, posterior.std)
                 for name, posterior in as_published(best, models[0], treatments, studies).items()
             },
             "bootstrap of two regressions": bootstrap_of_regressions(
@@ -214,8 +220,8 @@ def as_published(effect, model, treatments, studies):
     mass = np.sqrt(2 * np.pi) * np.concatenate([study["y"] for study in studies]).std()
     published = lambda **options: model.published(treatments, measure="normal", mass=mass, **options)
     return {
-        "study 2 alone (IMP)": effect.only("study 2"),
-        "study 1 alone (BayesIME)": effect.only("study 1"),
+        "study 2 alone (IMP)": effect.restricted_to("study 2"),
+        "study 1 alone (BayesIME)": effect.restricted_to("study 1"),
         "BayesIMP, landmarks": published(jitter=1e-4),
         "BayesIMP, integrals": published(form="integrals"),
     }
@@ -242,19 +248,19 @@ def support(options, axes):
         studies = [first, {"y": ys, "t": np.sin(2 * ys) + 0.1 * rng.normal(size=100)}]
         model = fused(studies, seed, options.draws)
         effect, truth = model.effect(grid), np.sin(3 * grid) * np.exp(-0.02)
-        scores, y = (effect.mean - truth) / effect.sd, np.abs(1.5 * grid)
-        taken = effect.standing["resolved_by_rest"]
+        scores, y = (effect.mean - truth) / effect.std, np.abs(1.5 * grid)
+        taken = effect.diagnostics["resolved_by_rest"]
         landmarks = as_published(effect, fused(studies, seed, 0), [3.5], studies)["BayesIMP, landmarks"]
         measures.append(
             [
                 np.mean(np.abs(scores[y < 1.2]) < 1.96),
                 np.abs(scores[y < 1.5]).max(),
                 np.abs(scores[y >= 1.5]).max(),
-                effect.sd[y < 1.2].mean(),
+                effect.std[y < 1.2].mean(),
                 np.abs(scores[np.abs(y - 5.25).argmin()]),
-                effect.sd[np.abs(y - 5.25).argmin()],
-                np.abs((landmarks.mean[-1] - np.sin(2 * 5.25) * np.exp(-0.02)) / landmarks.sd[-1]),
-                landmarks.sd[-1],
+                effect.std[np.abs(y - 5.25).argmin()],
+                np.abs((landmarks.mean[-1] - np.sin(2 * 5.25) * np.exp(-0.02)) / landmarks.std[-1]),
+                landmarks.std[-1],
                 taken[y >= 3].max(),
                 effect.support[y >= 3].mean(),
                 model.unmatched_["y"],

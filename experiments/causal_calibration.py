@@ -38,11 +38,13 @@ def measured(make, n, m, seeds, draws):
     for seed in range(seeds):
         studies, design, truth = make(np.random.default_rng(FIRST_SEED + seed), n, m)
         treatments = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
-        fusion = riesz.CausalFusion(treatment="x", outcome="t", draws=draws, random_state=seed, **design)
+        fusion = riesz.CausalFusion(
+            treatment="x", outcome="t", n_hyperparameter_samples=draws, random_state=seed, **design
+        )
         effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(treatments)
         errors = effect.mean - truth(treatments)
-        coverage = [np.mean(np.abs(errors) < score * effect.sd) for score in LEVELS.values()]
-        measures.append([*coverage, effect.sd.mean(), np.mean(errors**2)])
+        coverage = [np.mean(np.abs(errors) < score * effect.std) for score in LEVELS.values()]
+        measures.append([*coverage, effect.std.mean(), np.mean(errors**2)])
     return np.array(measures)
 
 

@@ -15,9 +15,10 @@ and an error below that of the bootstrap (p by Wilcoxon's test).
 
 extend: X ~ N(0, 1), randomised, Y = aX + b sin cX, T = sin dY + eY, with random coefficients and noises,
 15 to 60 rows in each study. 20 more rows are added to the study in which one more row is worth more
-(riesz.CausalFusion.worth, mean over nine treatments between the 10 % and 90 % quantiles of X). In a second
-budget 60 rows are added, with worth computed again after every 20. The alternatives add half of the rows
-to each study, or all rows to the study that was not advised at first. All alternatives use the same rows.
+(riesz.CausalFusion.value_of_information, mean over nine treatments between the 10 % and 90 % quantiles of
+X). In a second budget 60 rows are added, with it computed again after every 20. The alternatives add half
+of the rows to each study, or all rows to the study that was not advised at first. All alternatives use the
+same rows.
 criterion: with the advice the error at these treatments is lower than with halves, p < .01 (two-sided
 Wilcoxon test of the mean log error of both budgets).
 
@@ -75,10 +76,14 @@ def chain(options, axes):
             treatments = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
             pairs = [tuple(study.values()) for study in studies]
             fusion = riesz.CausalFusion(
-                treatment="x", outcome="t", draws=options.draws, random_state=seed, **design
+                treatment="x",
+                outcome="t",
+                n_hyperparameter_samples=options.draws,
+                random_state=seed,
+                **design,
             )
             effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(treatments)
-            ways = {"riesz": (effect.mean, effect.sd)}
+            ways = {"riesz": (effect.mean, effect.std)}
             for name, points in {
                 "bootstrap of three regressions": 25,
                 "bootstrap, one put into the other": 1,
@@ -148,7 +153,11 @@ def extend(options, axes):
 
         def extended(more_first, more_second):
             fusion = riesz.CausalFusion(
-                treatment="x", outcome="t", randomized=True, draws=options.draws, random_state=seed
+                treatment="x",
+                outcome="t",
+                randomized=True,
+                n_hyperparameter_samples=options.draws,
+                random_state=seed,
             )
             model = fusion.fit([first.head(n + more_first), second.head(m + more_second)])
             return model, np.log(np.sqrt(np.mean((model.effect(treatments).mean - truth(treatments)) ** 2)))
@@ -156,7 +165,7 @@ def extend(options, axes):
         model, before = extended(0, 0)
         added, followed, asides = np.zeros(2, int), [], []
         for _ in range(3):
-            gains = np.array(list(model.worth(treatments).values()))
+            gains = np.array(list(model.value_of_information(treatments).values()))
             asides.append(gains)
             added[gains.argmax()] += 20
             model, log_errors = extended(*added)
@@ -231,7 +240,9 @@ def explain_treatments(draws, seed, rng, z, a, b):
     n, e = len(z), lambda: rng.normal(size=len(z))
     y, ys = a + b / 2 + a * b / 2 + 0.7 * z + 0.3 * e(), rng.uniform(-5, 5, n)
     graph = "z -> a; z -> b; z -> y; a -> y; b -> y; y -> t"
-    fusion = riesz.CausalFusion(graph, treatment=["a", "b"], outcome="t", draws=draws, random_state=seed)
+    fusion = riesz.CausalFusion(
+        graph, treatment=["a", "b"], outcome="t", n_hyperparameter_samples=draws, random_state=seed
+    )
     model = fusion.fit(
         [
             pd.DataFrame({"a": a, "b": b, "z": z, "y": y}),
@@ -245,11 +256,11 @@ def explain_treatments(draws, seed, rng, z, a, b):
     errors = why.values - true
     fitted_effect = model.effect(pd.DataFrame(DOSES, columns=["a", "b"]))
     measures = [
-        *share_held(errors, why.sd),
-        why.sd.mean(),
+        *share_held(errors, why.std),
+        why.std.mean(),
         np.mean(errors**2),
-        *share_held(fitted_effect.mean - effect(*DOSES.T), fitted_effect.sd),
-        fitted_effect.sd.mean(),
+        *share_held(fitted_effect.mean - effect(*DOSES.T), fitted_effect.std),
+        fitted_effect.std.mean(),
     ]
     return measures, true.std()
 
@@ -261,7 +272,9 @@ def explain_mediators(draws, seed, rng, z, a, b):
     ps, qs = rng.uniform(-3, 3, n), rng.uniform(-2.5, 2.5, n)
     outcome_of = lambda p, q: np.sin(2 * p) + 0.5 * p * q
     graph = "z -> a; z -> b; z -> p; z -> q; a -> p; b -> q; p -> t; q -> t"
-    fusion = riesz.CausalFusion(graph, treatment=["a", "b"], outcome="t", draws=draws, random_state=seed)
+    fusion = riesz.CausalFusion(
+        graph, treatment=["a", "b"], outcome="t", n_hyperparameter_samples=draws, random_state=seed
+    )
     model = fusion.fit(
         [
             pd.DataFrame({"a": a, "b": b, "z": z, "p": p, "q": q}),

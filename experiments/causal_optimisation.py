@@ -83,14 +83,16 @@ def tried(make, n, m, seed, draws, outside):
     values = truth(grid)
     lacking = (values.max() - values) / np.ptp(values)
     order = rng.permutation(201)
-    model = riesz.CausalFusion(treatment="x", outcome="t", draws=draws, random_state=seed, **design)
+    model = riesz.CausalFusion(
+        treatment="x", outcome="t", n_hyperparameter_samples=draws, random_state=seed, **design
+    )
     model.fit([pd.DataFrame(study) for study in studies])
     regrets = {"random": np.minimum.accumulate(lacking[order[:MAX_TRIALS]])}
     for prior in PRIORS[:-1]:
         model.reset()
         places = [order[0]]
         while len(places) < MAX_TRIALS and lacking[places].min() > 0.01:
-            model.observe(grid[places[-1]], values[places[-1]], sd=0.0)
+            model.observe(grid[places[-1]], values[places[-1]], std=0.0)
             dose = model.suggest(candidates=grid, minimize=False, prior=prior).treatments["x"][0]
             places.append(int(np.argmin(np.abs(grid - dose))))
         regrets[prior] = np.minimum.accumulate(

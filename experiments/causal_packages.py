@@ -133,13 +133,17 @@ def joint(options, axes):
             effect, contrast = truth(treatments), truth(treatments) - truth(np.array([base]))
             before = time.process_time()
             fusion = riesz.CausalFusion(
-                treatment="x", outcome="t", draws=options.draws, random_state=seed, **design
+                treatment="x",
+                outcome="t",
+                n_hyperparameter_samples=options.draws,
+                random_state=seed,
+                **design,
             )
             fusion.fit([pd.DataFrame(studies[0]).head(250), pd.DataFrame(studies[1])])
             effects, less = fusion.effect(treatments), fusion.effect(treatments, baseline=base)
             seconds.setdefault("riesz", []).append(time.process_time() - before)
-            contrasts.setdefault("riesz", []).append((less.mean - contrast, less.sd))
-            levels.setdefault("riesz", []).append((effects.mean - effect, effects.sd))
+            contrasts.setdefault("riesz", []).append((less.mean - contrast, less.std))
+            levels.setdefault("riesz", []).append((effects.mean - effect, effects.std))
             supported.append(effects.support)
             if seed == 0:
                 axis.plot(treatments, contrast, "k--", linewidth=0.9, label="truth")
@@ -249,10 +253,12 @@ PUBLISHED = {
 
 def riesz_effects(data, grid, draws, seed, hundred):
     """The effects by riesz for one data set: of D given B = 0 for ``hundred`` rows, otherwise of B."""
-    fusion = lambda **design: riesz.CausalFusion(outcome="t", draws=draws, random_state=seed, **design)
+    fusion = lambda **design: riesz.CausalFusion(
+        outcome="t", n_hyperparameter_samples=draws, random_state=seed, **design
+    )
     again = pd.DataFrame({"y": data.y, "t": data.y})
     if hundred:
-        door = fusion(treatment="d", adjust=["b", "c"]).fit([data, again]).effect(grid, given={"b": 0.0})
+        door = fusion(treatment="d", adjust=["b", "c"]).fit([data, again]).effect(grid, conditions={"b": 0.0})
         first = data[["b", "d", "c"]].assign(d_of_both=data.d)
         second = pd.DataFrame({"c": data.c, "d_of_both": data.d, "t": data.y})
         linked = fusion(treatment=["b", "d"], randomized=True).fit([first, second])
@@ -284,7 +290,7 @@ def rival(options, axes):
             if hundred:
                 ways["regression, C as it truly is"] = by_regression(data, grid, c)
             for name, effect in effects.items():
-                ways[name] = effect.mean, effect.sd
+                ways[name] = effect.mean, effect.std
                 supported.setdefault(name, []).append(
                     [effect.support[inside].mean(), effect.support[~inside].mean()]
                 )

@@ -99,7 +99,7 @@ def kernel(table, space, covariates):
 def methods(large):
     """The settings of the processes by name, each with the fine pixels that it uses: all, a part, or a
     part for tuning and then all."""
-    variants = {"": {}, ", averaged": {"average": True}}
+    variants = {"": {}, ", averaged": {"n_hyperparameter_samples": 64}}
     exact = {f"S-CMP{suffix}": settings for suffix, settings in variants.items()}
     exact |= {
         f"S-CMP, regression certain{suffix}": {"mediation_noise": 0.0, **settings}
@@ -113,10 +113,10 @@ def methods(large):
     exact |= {"oracle": {"operator": "matched"}}
     if not large:
         return {name: (settings, "all") for name, settings in exact.items()}
-    selected = {"oracle, 800 points": ({"operator": "matched", "inducing": 800}, "all")}
-    selected["S-CMP, 800 points"] = {"inducing": 800}, "all"
-    selected["S-CMP, 200 points, 7,056 pixels"] = {"inducing": 200}, "part"
-    selected["S-CMP, tuned by the last, 800 points"] = {"inducing": 200}, "both"
+    selected = {"oracle, 800 points": ({"operator": "matched", "n_inducing": 800}, "all")}
+    selected["S-CMP, 800 points"] = {"n_inducing": 800}, "all"
+    selected["S-CMP, 200 points, 7,056 pixels"] = {"n_inducing": 200}, "part"
+    selected["S-CMP, tuned by the last, 800 points"] = {"n_inducing": 200}, "both"
     # Averages over hyper-parameters are too expensive for this number of targets.
     unaveraged = {name: settings for name, settings in exact.items() if "averaged" not in name}
     return selected | {f"{name}, 7,056 pixels": (settings, "part") for name, settings in unaveraged.items()}
@@ -132,18 +132,20 @@ def learnt(rows, means, has_rows, settings):
     else:
         bags, roles["mediators"] = means.assign(T=means["T"].mask(has_rows)), MEDIATORS
         start["mediator_kernel"] = kernel(means, SPACE, ["P"])
-    model = riesz.AggregateGaussianProcess(**{"average": False, "random_state": 0, **start, **settings})
+    model = riesz.AggregateGaussianProcess(
+        **{"n_hyperparameter_samples": 0, "random_state": 0, **start, **settings}
+    )
     return model.fit(rows, bags, **roles)
 
 
 def kept(model):
     """The settings of a process with the hyper-parameters of another one, through 800 points."""
-    settings = {"kernel": model.kernel_, "alpha": model.noise_, "mediator_kernel": model.mediator_kernel_}
+    settings = {"kernel": model.kernel_, "noise": model.noise_, "mediator_kernel": model.mediator_kernel_}
     return settings | {
         "mediator_ridge": model.mediator_ridge_,
         "normalize_y": False,
         "optimizer": None,
-        "inducing": 800,
+        "n_inducing": 800,
     }
 
 
@@ -204,8 +206,8 @@ def compared(options, axis, title, size, seeds, large=False):
             predictions = [model.predict(rows.iloc[part], return_std=True) for part in parts]
             score = scored([np.concatenate(values) for values in zip(*predictions)], truth, known)
             results.setdefault(name, []).append([*score, time.process_time() - start])
-            if model.effective_draws_ is not None:
-                draws.append(model.effective_draws_)
+            if model.effective_sample_size_ is not None:
+                draws.append(model.effective_sample_size_)
             if large:
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
                 print(

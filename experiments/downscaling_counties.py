@@ -78,7 +78,11 @@ def learnt(options, fold, way="own 600 points"):
         points, approximation = (centroids, "vfe") if WAYS[way] is None else (WAYS[way], "fitc")
         start = time.perf_counter()
         model = riesz.AggregateGaussianProcess(
-            kernel(seen), inducing=points, approximation=approximation, average=False, random_state=0
+            kernel(seen),
+            n_inducing=points,
+            approximation=approximation,
+            n_hyperparameter_samples=0,
+            random_state=0,
         )
         model.fit(seen, counties.iloc[train], bag="key", target="y")
         FOLDS[fold, way] = (

@@ -154,7 +154,7 @@ def roll(options, axes):
             of_means.fit(means, bags, bag="bag", target="cases", weight="points")
             errors.append(error)
             covered.append(inside)
-            left_out.append(process.left_out_.coverage)
+            left_out.append(process.loo_.coverage)
             centroids.append(error_and_coverage(of_means, rows, rates)[0])
         better = (
             "" if size < 10 else criterion_text(np.mean(errors), high=round(float(np.mean(centroids)), 3))
@@ -246,7 +246,7 @@ def raster(options, axes):
             log_correlation(raw),
             inside,
             criterion_text(inside, 0.9, 0.98),
-            process.left_out_.coverage,
+            process.loo_.coverage,
             f"{seconds:.0f} s",
         ]
         lines.append(line)

@@ -80,8 +80,8 @@ def labels(options, axes):
         rates = sample.groupby("group").high.mean()
         model = riesz.AggregateGaussianProcess(random_state=seed)
         model.fit(sample[[*columns, "group"]], rates.rename("rate").reset_index(), bag="group", target="rate")
-        covered.append(model.left_out_.coverage)
-        effective_draws.append(model.effective_draws_)
+        covered.append(model.loo_.coverage)
+        effective_draws.append(model.effective_sample_size_)
         means = sample.groupby("group")[columns].mean()
         known = LogisticRegression()
         inside = cross_val_predict(known, sample[columns], sample.high, cv=5, method="predict_proba")[:, 1]
@@ -172,7 +172,7 @@ def drawn(kind, rng):
             other_rows,
             members * rows.weight.to_numpy()[:, None],
             0.3 * np.eye(16),
-            {"aggregate": "sum", "alpha": 0.3},
+            {"aggregate": "sum", "noise": 0.3},
         )
     members /= sizes
     if kind == "matched":
@@ -182,7 +182,7 @@ def drawn(kind, rng):
             other_rows,
             members,
             0.05 * np.eye(16) + 0.4 * members.T @ members,
-            {"alpha": 0.05, "row_noise": 0.4},
+            {"noise": 0.05, "row_noise": 0.4},
         )
     y, query = rng.normal(size=(16, 1)), rng.normal(size=(12, 1))
     ridge, scale, noise, mediation = 1e-3, 0.3, 0.05, 1.0
@@ -192,7 +192,7 @@ def drawn(kind, rng):
     left = gaussian(query, query, scale) - cross.T @ map_
     map_ = map_ + (1 - map_.sum(axis=0)) / 16
     settings = {
-        "alpha": noise,
+        "noise": noise,
         "mediation_noise": mediation,
         "mediator_kernel": RBF(scale),
         "mediator_ridge": ridge,
@@ -210,7 +210,13 @@ def fitted(rows, mediators, z, settings):
             [bags.assign(y=matched[:, 0]), pd.DataFrame({"bag": range(16, 28), "z": z, "y": query[:, 0]})]
         )
         columns["mediators"] = ["y"]
-    known = {"row_noise": 0.0, "optimizer": None, "average": False, "prior_mean": 0.0, "normalize_y": False}
+    known = {
+        "row_noise": 0.0,
+        "optimizer": None,
+        "n_hyperparameter_samples": 0,
+        "prior_mean": 0.0,
+        "normalize_y": False,
+    }
     return riesz.AggregateGaussianProcess(RBF(1.0), **{**known, **settings}).fit(
         rows, bags, bag="bag", target="z", **columns
     )
@@ -229,7 +235,7 @@ def calibration(options, axes):
         # therefore gives the maps of all draws; a few further fits check this.
         model = fitted(rows, mediators, z[0], settings)
         sd = model.predict(cells, return_std=True)[1]
-        mean = z @ (model.shares(cells) / z[0]).T
+        mean = z @ (model.target_contributions(cells) / z[0]).T
         for draw in range(1, 6):
             again = fitted(rows, mediators, z[draw], settings).predict(cells, return_std=True)
             gaps.append(max(np.abs(again[0] - mean[draw]).max(), np.abs(again[1] - sd).max()))

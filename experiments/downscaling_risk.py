@@ -74,7 +74,7 @@ def process(x, y, targets, penalty):
     )
     bags["target"] = np.where(bags.bag < len(y), np.nan, 1.0)
     published = {
-        "centred": False,
+        "centered": False,
         "mediation_noise": 0.0,
         "row_noise": 0.0,
         "prior_mean": 0.0,
@@ -82,14 +82,14 @@ def process(x, y, targets, penalty):
     }
     model = riesz.AggregateGaussianProcess(
         Linear(),
-        alpha=len(targets) * penalty,
+        noise=len(targets) * penalty,
         mediator_kernel=Linear(),
         mediator_ridge=RIDGE,
         optimizer=None,
-        average=False,
+        n_hyperparameter_samples=0,
         **published,
     ).fit(rows, bags, bag="bag", target="target", mediators=MEDIATORS)
-    return (model.shares(pd.DataFrame(np.eye(SIZE), columns=FEATURES)) @ targets).T
+    return (model.target_contributions(pd.DataFrame(np.eye(SIZE), columns=FEATURES)) @ targets).T
 
 
 def formulas(x, y, targets, penalty):

@@ -88,7 +88,7 @@ def seeds(options):
 
 
 def fitted(rows, bags, mediators=("middle",), **settings):
-    model = riesz.AggregateGaussianProcess(**{"average": False, "random_state": 0, **settings})
+    model = riesz.AggregateGaussianProcess(**{"n_hyperparameter_samples": 0, "random_state": 0, **settings})
     return model.fit(rows, bags, bag="slice", target="mean", mediators=list(mediators))
 
 
@@ -145,7 +145,7 @@ def independent(rows, bags):
 def evident(rows, bags, **settings):
     """The conditional mean process with constants kept, and the ridge of a grid with the largest evidence."""
     grid = [1e-2, 1e-4, 1e-6, 1e-8]
-    settings = {"operator": "mediated", "published": True, "centred": True, **settings}
+    settings = {"operator": "mediated", "published": True, "centered": True, **settings}
     models = [fitted(rows, bags, mediator_ridge=ridge, **settings) for ridge in grid]
     return max(models, key=lambda model: model.log_marginal_likelihood_value_).predict(rows)
 
@@ -239,14 +239,17 @@ def mediated(options, axes):
             bags.assign(mean=bags["mean"].mask(with_rows)),
         )
         for name, settings in {
-            "S-CMP, constants kept, averaged": {"average": True},
+            "S-CMP, constants kept, averaged": {"n_hyperparameter_samples": 64},
             "S-CMP, constants kept, best alone": {},
-            "S-CMP, constants kept, averaged, regression certain": {"average": True, "mediation_noise": 0.0},
+            "S-CMP, constants kept, averaged, regression certain": {
+                "n_hyperparameter_samples": 64,
+                "mediation_noise": 0.0,
+            },
             "S-CMP, constants kept, best alone, regression certain": {"mediation_noise": 0.0},
             "S-CMP as published": {"published": True},
             "CMP as published": {"published": True, "mediator_examples": "rows"},
             "pseudo-targets with their covariance": {"operator": "pseudo"},
-            "two-sided, averaged": {"operator": "two-sided", "average": True},
+            "two-sided, averaged": {"operator": "two-sided", "n_hyperparameter_samples": 64},
             "two-sided, best alone": {"operator": "two-sided"},
         }.items():
             predicted = fitted(seen, parts, **settings).predict(rows, return_std=True)
@@ -473,7 +476,7 @@ def degenerate(options, axes):
         bags = pd.DataFrame({"slice": range(targets), "mean": rng.normal(size=targets)})
         fixed = {
             "kernel": RBF(1.0),
-            "alpha": 1e-9,
+            "noise": 1e-9,
             "row_noise": row_noise,
             "prior_mean": 0.0,
             "normalize_y": False,

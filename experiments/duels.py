@@ -453,7 +453,7 @@ def monsters(options, axes):
     train, test = duels[train], duels[test]
     # Seven length scales of numbers, one of the types, one of being legendary.
     kernel = RBF([2.0] * 7, columns=NUMBERS) * RBF(2.0, columns=types) * RBF(2.0, columns=["Legendary"])
-    settings = {"landmarks": sizes[1], "n_tuning_pairs": sizes[2], "random_state": 0}
+    settings = {"n_landmarks": sizes[1], "n_tuning_pairs": sizes[2], "random_state": 0}
     rows, models = rivals(items, frame, train, test, kernel, settings)
     text = (
         f"\n\nPokémon: {len(frame)} items, {len(train)} duels learnt, {len(test)} others, split by pair, "

@@ -61,7 +61,7 @@ def measured(options, tuned):
     settings = {} if tuned else {"optimizer": None}
     kernel = RBF([8.0] * 20)
     model = riesz.PreferenceClassifier(
-        kernel=kernel, landmarks=options.landmarks, n_draws=options.draws, random_state=0, **settings
+        kernel=kernel, n_landmarks=options.landmarks, n_samples=options.draws, random_state=0, **settings
     ).fit(x, duels, outcome=won)
     fit, work = time.perf_counter() - start, time.process_time() - work
     mean, sd = model.decision_function(*(other_items[side] for side in other_pairs.T), return_std=True)
@@ -78,7 +78,7 @@ def measured(options, tuned):
         "work": work,
         "explain": explain,
         "busy": busy,
-        "unknown": model.unknown_variance_,
+        "unknown": model.unexplained_variance_ratio_,
         "accuracy": float(((mean > 0) == (truth > 0)).mean()),
         "correlation": float(np.corrcoef(mean, truth)[0, 1]),
         "leading": np.argsort(size)[::-1][:3].tolist(),

@@ -89,8 +89,8 @@ def tennis(options, axes):
     duels = np.column_stack([left, right])
     train, test = np.arange(count), np.arange(count, len(left))
     sides = items.iloc[left[test]], items.iloc[right[test]]
-    settings = {"kernel": RBF("median"), "n_tuning_pairs": 1000, "n_draws": 0, "random_state": 0}
-    settings |= {"landmarks": 250, "context_landmarks": 64}
+    settings = {"kernel": RBF("median"), "n_tuning_pairs": 1000, "n_samples": 0, "random_state": 0}
+    settings |= {"n_landmarks": 250, "n_context_landmarks": 64}
     rows, kept = [], None
     for has_contexts in (True, False):
         start = time.perf_counter()
@@ -101,7 +101,9 @@ def tennis(options, axes):
         seconds = time.perf_counter() - start
         conditions = {"contexts": contexts.iloc[test], "home": home[test]} if has_contexts else {}
         right_ones = float(((model.decision_function(*sides, **conditions) > 0) == won[test]).mean())
-        unknown = [f"{v:.3f}" for v in (model.unknown_variance_, model.unknown_context_variance_)]
+        unknown = [
+            f"{v:.3f}" for v in (model.unexplained_variance_ratio_, model.unexplained_context_variance_ratio_)
+        ]
         rows.append(["six, and home" if has_contexts else "none", right_ones, *unknown, f"{seconds:.0f}"])
         kept = kept or model
     best = float(((ahead > 0) == won)[test].mean())

@@ -210,9 +210,9 @@ def naive(options, axes):
         items, np.column_stack([left, right]), outcome=won.astype(float)
     )
     first, second = items[left[:50]], items[right[:50]]
-    forward, back = model.rows(first, second), model.rows(second, first)
+    forward, back = model.pair_features(first, second), model.pair_features(second, first)
     winner, loser = np.where(won, left, right), np.where(won, right, left)
-    explainer = riesz.Explainer(model.expansion_, model.rows(items[winner], items[loser]))
+    explainer = riesz.Explainer(model.expansion_, model.pair_features(items[winner], items[loser]))
     values, other = explainer(forward).values, explainer(back).values
     wrong = np.abs(values[:, :4] + other[:, 4:]).max()
     why, swapped = model.explain(first, second).values, model.explain(second, first).values
@@ -305,7 +305,7 @@ def coverage(options, axes):
             right = np.where(left == right, (right + 1) % items_count, right)
             won = (rng.random(number) < 1 / (1 + np.exp(-g[left, right]))).astype(float)
             settings = {"kernel": RBF(1.0), "optimizer": None} if known else {"kernel": RBF("median")}
-            model = riesz.PreferenceClassifier(**settings, landmarks=None)
+            model = riesz.PreferenceClassifier(**settings, n_landmarks=None)
             model.fit(x, np.column_stack([left, right]), outcome=won)
             first, other = rng.integers(items_count, size=(2, 30))
             first, other = first[first != other], other[first != other]
@@ -326,7 +326,7 @@ def coverage(options, axes):
                         value - coalition_values[mask[:j] + (False,) + mask[j + 1 :]]
                     )
             why = model.explain(x[[pair[0]]], x[[pair[1]]], x[:n_background], game="paired", covariance=True)
-            z = (true - why.values[0]) / why.sd[0]
+            z = (true - why.values[0]) / why.std[0]
             held_values.append((np.abs(z) < 1.96).mean())
             squares_values.append((z**2).mean())
         bins = []

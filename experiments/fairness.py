@@ -38,13 +38,13 @@ def main():
             kernel=RBF(np.array(scale)),
             fit_intercept=True,
             protect=[4],
-            protect_game=riesz.Observational(X, ridge=ETA)
+            protect_game=riesz.Observational(X, conditional_ridge=ETA)
             if game == "observational"
             else riesz.Interventional(X[:100]),
         )
         path = riesz.protection_path(model, X, y, [s * n for s in strengths])
         for s, fitted in enumerate(path.estimators):
-            explanation = riesz.Explainer(fitted, X, game=riesz.Observational(ridge=ETA))(X[:200])
+            explanation = riesz.Explainer(fitted, X, game=riesz.Observational(conditional_ridge=ETA))(X[:200])
             values = explanation.values
             error = np.sqrt(np.mean((fitted.predict(X) - y) ** 2))
             sizes = np.abs(values).mean(axis=0)

@@ -63,7 +63,7 @@ def load(name, folder):
 
 def hsic(method, factors="orthogonal"):
     def scores(X, y, classes, count):
-        selector = SelectHSIC(n_features=count, method=method, factors=factors)
+        selector = SelectHSIC(n_features_to_select=count, method=method, kernel_factors=factors)
         selector.fit(X, np.array([f"class {v}" for v in y]) if classes else y)
         # Ranks are converted to scores: the best feature has the largest score.
         return -np.asarray(selector.ranking_, dtype=float)

@@ -84,14 +84,14 @@ def index_rows(options):
         start = time.perf_counter()
         large = len(np.unique(duels)) > 500
         draws = (20 if large else 1000) if options.full else (3 if large else 40)
-        result = spec_r(duels, items=frames.get(name), n_draws=draws, random_state=0)
+        result = spec_r(duels, items=frames.get(name), n_samples=draws, random_state=0)
         bayes_factor = share = "–"
         if name in frames and not large:
             items = frames[name]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 kernel = kernel_of(items)
-                bayes_factor = f"{compare_models(items, duels, kernel=kernel).cycles:.1f}"
+                bayes_factor = f"{compare_models(items, duels, kernel=kernel).log_bayes_factor_cyclic:.1f}"
                 model = riesz.PreferenceClassifier(kernel=kernel).fit(items, duels)
             hodge = rankability(model, items, random_state=0)
             low, _, high = hodge.cyclic_share_interval
@@ -102,8 +102,8 @@ def index_rows(options):
                 name,
                 "–" if published is None else f"{published:.2f}",
                 f"{result.value:.3f}",
-                f"{result.ranking:.3f} ± {result.ranking_std:.3f}",
-                f"{result.coins:.3f} ± {result.coins_std:.3f}",
+                f"{result.perfect_ranking_mean:.3f} ± {result.perfect_ranking_std:.3f}",
+                f"{result.random_mean:.3f} ± {result.random_std:.3f}",
                 "–" if clustering is None else f"{clustering:.2f}",
                 f"{result.average_clustering:.3f}",
                 bayes_factor,
@@ -148,7 +148,7 @@ def circle(count, seed):
         ]
         results.append((right_ones.mean(), model))
     (nested, model), (utility, _) = results
-    return nested, utility, rankability(model, items, n_draws=128, random_state=0)
+    return nested, utility, rankability(model, items, n_samples=128, random_state=0)
 
 
 def main():

@@ -91,7 +91,7 @@ def explain_small(name, folder):
     model = riesz.KernelRidge(alpha, kernel=kernel).fit(X, y)
     start = time.perf_counter()
     coalitions = 10_000 if name == "breast" else 4096
-    explanation = riesz.Explainer(model, game="observational", coalitions=coalitions)(X)
+    explanation = riesz.Explainer(model, game="observational", n_coalitions=coalitions)(X)
     return explanation, time.perf_counter() - start, 1 - scores[alpha]
 
 
@@ -140,7 +140,7 @@ def explain_census(folder, reference_rows):
     # Landmarks were drawn at random, and the rows after them are too.
     reference = rows[np.random.default_rng(0).permutation(len(rows))[:reference_rows]]
     options = {} if reference_rows <= 1000 else {"landmarks": 1000}
-    explanation = riesz.Explainer(model, game=riesz.Observational(reference, **options), coalitions=2048)(
+    explanation = riesz.Explainer(model, game=riesz.Observational(reference, **options), n_coalitions=2048)(
         X[:1000]
     )
     return explanation, time.perf_counter() - start, accuracy

@@ -163,10 +163,10 @@ def bars(options, work, fit_options, combined, background):
             "-o",
             model,
         )
-        explainer = riesz.Explainer(str(model), background, covariance=True, threads=options.threads)
+        explainer = riesz.Explainer(str(model), background, covariance=True, n_jobs=options.threads)
         explanations.append(explainer(sample))
     for name, coarse, fine in (("500, 1,000", *explanations[:2]), ("1,000, 2,000", *explanations[1:])):
-        moved, width = np.abs(fine.values - coarse.values), 1.96 * coarse.sd
+        moved, width = np.abs(fine.values - coarse.values), 1.96 * coarse.std
         sizes = [f"{np.mean(array):.4f}" for array in (np.abs(coarse.values), width, moved)]
         lines.append([name, *sizes, float(np.mean(moved <= width))])
     header = ["landmarks", "mean |value|", "± by the estimate", "moved by twice as many", "share within ±"]

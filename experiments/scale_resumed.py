@@ -71,10 +71,10 @@ def learnt(folder):
     x, f = simulated(rng, FIRST)
     rows = dict(zip(COLUMNS, x.T.copy())) | {"y": f + 0.5 * rng.normal(size=FIRST)}
     pq.write_table(pa.table(rows), folder / "learnt.parquet")
-    fit = riesz.distributed.fit(folder / "learnt.parquet", "y", landmarks=500, alpha=1.0)
+    fit = riesz.distributed.fit(folder / "learnt.parquet", "y", n_landmarks=500, alpha=1.0)
     x, f = simulated(rng, 10_000)
     fit.expansion.save(folder / "model.riesz")
-    return fit.landmarks, 1 - np.mean((fit.expansion.predict(x) - f) ** 2) / f.var()
+    return fit.n_landmarks, 1 - np.mean((fit.expansion.predict(x) - f) ** 2) / f.var()
 
 
 def parts_of(out):

@@ -8,7 +8,7 @@ first ten variables. In the last ten one sample is normal, the other Student t w
 freedom, scaled as in the authors' code by the normal block's sample mean and deviation, so its variance is
 about three times as large. In the second setting all twenty are normal. Each repetition computes exact
 Shapley values of the unbiased MMD², with one median length scale. Full: 1,000 repetitions. Then the
-diabetes data, women against men. The factors are the published ones (factors="product") and riesz's
+diabetes data, women against men. The factors are the published ones (kernel_factors="product") and riesz's
 orthogonal ones, with which no variable hides another.
 
 Published: variables 1 to 10 are slightly negative and 11 to 20 positive; without differences all are
@@ -40,7 +40,9 @@ def median_distance(X):
 
 def attribute(X, Z, factors):
     kernel = RBF(median_distance(np.vstack([X, Z]))) if factors == "product" else None
-    return riesz.mmd_test(X, Z, kernel=kernel, factors=factors, permutations=0).attributions.values[0]
+    return riesz.mmd_test(X, Z, kernel=kernel, kernel_factors=factors, n_permutations=0).attributions.values[
+        0
+    ]
 
 
 def simulate(repetitions, heavy_tails, factors):
@@ -112,7 +114,7 @@ def diabetes(axis):
     men = X["sex"] > 0
     X = X.drop(columns=["sex"])
     kernel = RBF(median_distance(X.to_numpy()))
-    result = riesz.mmd_test(X[men], X[~men], kernel=kernel, factors="product")
+    result = riesz.mmd_test(X[men], X[~men], kernel=kernel, kernel_factors="product")
     ours = riesz.mmd_test(X[men], X[~men])
     values = result.attributions.values[0]
     order = np.argsort(values)[::-1]
@@ -131,17 +133,17 @@ def diabetes(axis):
             [
                 X.columns[j],
                 f"{values[j]:.4f}",
-                "{:.4f} … {:.4f}".format(*result.bands[j]),
+                "{:.4f} … {:.4f}".format(*result.null_interval[j]),
                 f"{result.adjusted_pvalues[j]:.3f}",
                 f"{ours.values[j]:.4f}",
                 f"{ours.adjusted_pvalues[j]:.3f}",
-                f"{ours.alone_pvalues[j]:.3f}",
+                f"{ours.marginal_pvalues[j]:.3f}",
             ]
             for j in order
         ],
     )
     names = [X.columns[j] for j in order]
-    low, high = result.bands[order].T
+    low, high = result.null_interval[order].T
     axis.barh(names, high - low, left=low, color=COLOURS[3], alpha=0.35, height=0.9)
     axis.barh(
         names, values[order], color=[COLOURS[1] if v > 0 else COLOURS[0] for v in values[order]], height=0.45

@@ -31,7 +31,7 @@ def main(version, extra=None):
             explanation.values.sum(axis=1) + explanation.base_values - model.predict(X[:5])
         ).max()
         assert residual <= explanation.certificate.bound < 1e-6, (residual, explanation.certificate)
-    assert riesz.mmd_test(X, X + [1.0, 0.0, 0.0], permutations=99).adjusted_pvalues[0] <= 0.05
+    assert riesz.mmd_test(X, X + [1.0, 0.0, 0.0], n_permutations=99).adjusted_pvalues[0] <= 0.05
     with tempfile.TemporaryDirectory() as place:
         page, saved = pathlib.Path(place) / "page.html", pathlib.Path(place) / "e.json"
         explanation.report(page)

@@ -22,8 +22,8 @@ from riesz.kernels import RBF
 
 WAYS = {
     "factorisation": {},
-    "conjugate gradients": {"conjugate_gradients": 1e-6},
-    "1,000 landmarks": {"landmarks": 1000},
+    "conjugate gradients": {"cg_tol": 1e-6},
+    "1,000 landmarks": {"n_conditional_landmarks": 1000},
 }
 
 
@@ -36,8 +36,8 @@ def run(n: int, rows: int, ridge: float, players: int, way: str) -> None:
     explained = X[:rows] + 0.1 * rng.normal(size=(rows, 10))
     start = time.perf_counter()
     groups = None if players == 10 else {f"g{k}": list(range(k, 10, players)) for k in range(players)}
-    game = riesz.Observational(ridge=ridge, **WAYS[way])
-    explanation = riesz.Explainer(model, game=game, groups=groups, coalitions=36)(explained)
+    game = riesz.Observational(conditional_ridge=ridge, **WAYS[way])
+    explanation = riesz.Explainer(model, game=game, groups=groups, n_coalitions=36)(explained)
     seconds = time.perf_counter() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     sys.stdout.buffer.write(np.append(explanation.values.ravel(), [seconds, memory]).tobytes())

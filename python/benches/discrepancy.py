@@ -99,7 +99,7 @@ def main():
 
     theirs, expected = best(lambda: attribute(pooled, mmd_weights(n, n), lengthscale), 1)
     ours, result = best(
-        lambda: riesz.mmd_test(X, Z, kernel=kernel, factors="product", permutations=0), repetitions
+        lambda: riesz.mmd_test(X, Z, kernel=kernel, kernel_factors="product", n_permutations=0), repetitions
     )
     line("MMD² attributed", theirs, ours, np.abs(result.attributions.values[0] - expected).max())
 
@@ -109,13 +109,15 @@ def main():
     target = RBF(scale)
     theirs, expected = best(lambda: attribute(X, H @ L @ H / (n - 1) ** 2, lengthscale), 1)
     hsic = lambda **options: riesz.hsic_test(X, y, kernel=kernel, target_kernel=target, **options)
-    ours, result = best(lambda: hsic(factors="product", permutations=0), repetitions)
+    ours, result = best(lambda: hsic(kernel_factors="product", n_permutations=0), repetitions)
     line("HSIC attributed", theirs, ours, np.abs(result.attributions.values[0] - expected).max())
 
     test = lambda: permutation_test(pooled, n, lengthscale, draws, np.random.default_rng(1))
     theirs, expected = best(test, 1 if quick else 3)
     ours, result = best(
-        lambda: riesz.mmd_test(X, Z, kernel=kernel, factors="product", permutations=draws, attribute=False),
+        lambda: riesz.mmd_test(
+            X, Z, kernel=kernel, kernel_factors="product", n_permutations=draws, attribution=None
+        ),
         repetitions,
     )
     line(f"MMD² tested, {draws} permutations", theirs, ours, abs(result.statistic - expected[0]))
@@ -127,10 +129,10 @@ def main():
     print("|---|---|---|---|---|---|")
     for name, run in [("MMD²", mmd), ("HSIC", hsic)]:
         for factors in ["product", "orthogonal"]:
-            single = time_of(run, factors=factors, permutations=0, attribute=False)
-            attributed = time_of(run, factors=factors, permutations=0)
-            bare = time_of(run, factors=factors, permutations=draws, attribute=False)
-            full = time_of(run, factors=factors, permutations=draws)
+            single = time_of(run, kernel_factors=factors, n_permutations=0, attribution=None)
+            bare = time_of(run, kernel_factors=factors, n_permutations=draws, attribution=None)
+            attributed = time_of(run, kernel_factors=factors, n_permutations=0)
+            full = time_of(run, kernel_factors=factors, n_permutations=draws)
             print(
                 f"| {name} | {factors} | {1e3 * single:.1f} | {1e3 * attributed:.1f}"
                 f" | {bare:.3g} ({bare / single:.0f} times) | {full:.3g} ({full / attributed:.0f} times) |"

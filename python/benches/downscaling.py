@@ -141,18 +141,18 @@ def maps(n, bags):
 
     process = riesz.AggregateGaussianProcess(
         RBF(np.full(X.shape[1], LENGTH)),
-        alpha=NOISE,
+        noise=NOISE,
         operator="mediated",
         mediator_kernel=RBF(np.full(2, LENGTH)),
         mediator_ridge=RIDGE,
         mediator_examples="rows",
-        centred=False,
+        centered=False,
         row_noise=0.0,
         mediation_noise=0.0,
         prior_mean=0.0,
         normalize_y=False,
         optimizer=None,
-        average=False,
+        n_hyperparameter_samples=0,
     )
 
     def act():
@@ -182,7 +182,7 @@ def large(bags, d=5, seed=0):
         pd.DataFrame({"bag": np.arange(bags), "z": z}).to_csv(arguments.tables / "bags.csv", index=False)
         return
     points = min(1000, max(200, 2 * bags))
-    process = riesz.AggregateGaussianProcess(inducing=points, random_state=0)
+    process = riesz.AggregateGaussianProcess(n_inducing=points, random_state=0)
 
     def timed(label, act):
         start, cpu = time.perf_counter(), time.process_time()
@@ -201,7 +201,7 @@ def large(bags, d=5, seed=0):
     rmse, share = np.sqrt(np.mean((mean - f) ** 2)), np.mean(np.abs(mean - f) < 1.96 * sd)
     print(
         f"RMSE of rows {rmse:.3f} of {f.std():.3f}, coverage {share:.2f}; of left-out bags "
-        f"{process.left_out_.coverage:.3f}"
+        f"{process.loo_.coverage:.3f}"
     )
 
 

@@ -36,7 +36,7 @@ def main():
             x, _, y = data(min(1_000_000, options.rows - start), 100 + k)
             columns = {**{f"x{j}": x[:, j] for j in range(D)}, "y": y}
             pq.write_table(pa.table(columns), f"{folder}/rows/{k:03}.parquet", row_group_size=1 << 17)
-        kernel = f"rbf(lengthscale={float(LENGTH)!r})"
+        kernel = f"rbf(length_scale={float(LENGTH)!r})"
         command = [
             os.environ.get("RIESZ", "riesz"),
             "--threads",
@@ -67,10 +67,10 @@ def main():
             fit = riesz.distributed.fit(
                 f"{folder}/rows",
                 "y",
-                landmarks=options.landmarks,
+                n_landmarks=options.landmarks,
                 kernel=kernel,
                 alpha=RIDGE,
-                standardise=False,
+                standardize=False,
                 engine=client,
             )
             dask_seconds = time.perf_counter() - start

@@ -75,7 +75,7 @@ def functional(sizes, rng):
     for d in sizes:
         model, rows, _ = fitted(d, rng)
         exact_ms, exact = milliseconds(lambda: [quadrature(model, row) for row in rows[:3]], 3, min_runs=1)
-        explainer = riesz.Explainer(model, game="functional", threads=1)
+        explainer = riesz.Explainer(model, game="functional", n_jobs=1)
         ours, actual = milliseconds(lambda: explainer(rows).values, BATCH)
         show("functional", d, "riesz", ours, ours, actual, exact)
         show("functional", d, "numpy quadrature, ceil(d/2) nodes", exact_ms, ours, exact, exact)
@@ -92,7 +92,7 @@ def interventional(sizes, rng):
         exact_ms, exact = milliseconds(
             lambda: [quadrature(model, row, background) for row in rows[:2]], 2, min_runs=1
         )
-        explainer = riesz.Explainer(model, background, threads=1)
+        explainer = riesz.Explainer(model, background, n_jobs=1)
         ours, actual = milliseconds(lambda: explainer(rows[:50]).values, 50)
         show("interventional", d, "riesz", ours, ours, actual, exact)
         show("interventional", d, "numpy quadrature, ceil(d/2) nodes", exact_ms, ours, exact, exact)
@@ -123,7 +123,7 @@ def polynomial(rng):
     X = rng.normal(size=(N, d))
     model = KernelRidge(kernel="poly", degree=3, alpha=1.0).fit(X, X[:, 0] * X[:, 1] + X[:, 2] ** 2)
     background = background[:50]
-    explainer = riesz.Explainer(model, background, threads=1)
+    explainer = riesz.Explainer(model, background, n_jobs=1)
     ours, actual = milliseconds(lambda: explainer(rows[:50]).values, 50)
     kernel = shap.KernelExplainer(model.predict, background)
     all_ms, exact = milliseconds(
@@ -155,7 +155,7 @@ def text(rng):
     del points
     rows = documents(50)
     for game, background in [("functional", None), ("baseline", np.zeros((1, d)))]:
-        explainer = riesz.Explainer(model, background, game=game, threads=1)
+        explainer = riesz.Explainer(model, background, game=game, n_jobs=1)
         ms, explanation = milliseconds(lambda: explainer(rows), len(rows), min_runs=1)
         share = np.abs(explanation.residual).max() / np.abs(explanation.values).max()
         print(

@@ -33,7 +33,7 @@ def explain(folder):
     out = riesz.distributed.explain(f"{folder}/m.riesz", f"{folder}/rows", f"{folder}/out")
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    report = {"rows": out.rows, "parts": len(out.parts), "cpu": cpu, "wall": time.perf_counter() - start}
+    report = {"rows": out.n_rows, "parts": len(out.parts), "cpu": cpu, "wall": time.perf_counter() - start}
     report["gib"] = peak()
     report["imported"] = imported
     report["gb"] = sum(os.path.getsize(f"{folder}/out/{part['name']}") for part in out.parts) / 1e9
@@ -61,7 +61,7 @@ def main():
         os.mkdir(f"{folder}/rows")
         x, _, y = data(20_000, 1)
         kernel = riesz.kernels.RBF(length_scale=LENGTH)
-        model = riesz.KernelRidge(alpha=0.1, kernel=kernel, landmarks=options.landmarks, fit_intercept=True)
+        model = riesz.KernelRidge(alpha=0.1, kernel=kernel, n_landmarks=options.landmarks, fit_intercept=True)
         model.fit(x, y).expansion_.save(f"{folder}/m.riesz")
         names = model.expansion_.feature_names
         for k, start in enumerate(range(0, n, 1_000_000)):

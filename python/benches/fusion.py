@@ -4,7 +4,7 @@ from factored kernel matrices on both sides. Whole fits are timed for riesz alon
     .venv/bin/python python/benches/fusion.py
 
 There are two studies with the same number of rows and one covariate. The comparison with numpy uses the best
-hyper-parameters (``draws=0``). Both sides use ``--threads`` threads."""
+hyper-parameters (``n_hyperparameter_samples=0``). Both sides use ``--threads`` threads."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def main():
         spent, models = [], []
         for draws in (0, 16):
             models.append(
-                riesz.CausalFusion(treatment="x", outcome="t", adjust=["z"], draws=draws, random_state=0)
+                riesz.CausalFusion(
+                    treatment="x", outcome="t", adjust=["z"], n_hyperparameter_samples=draws, random_state=0
+                )
             )
             start = time.perf_counter()
             models[-1].fit([first, second])

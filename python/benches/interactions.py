@@ -86,7 +86,7 @@ def main():
     print("| pairs | riesz | other | ratio | difference |\n|---|---|---|---|---|")
     model, background, rows = fitted(8 if quick else 10)
     for index in ["k-SII"] if quick else ["SII", "k-SII", "STII", "FSII", "BII", "FBII", "Moebius"]:
-        explainer = riesz.Explainer(model, background, index=index, threads=1)
+        explainer = riesz.Explainer(model, background, index=index, n_jobs=1)
         riesz_ms, explanation = milliseconds(lambda: explainer(rows), len(rows))
         peer, theirs = milliseconds(lambda: by_shapiq(model, background, rows[0], index), 1)
         line(
@@ -98,7 +98,7 @@ def main():
         )
     for d in [20] if quick else [10, 50, 100]:
         model, _, rows = fitted(d)
-        explainer = riesz.Explainer(model, index="SII", threads=1)
+        explainer = riesz.Explainer(model, index="SII", n_jobs=1)
         riesz_ms, explanation = milliseconds(lambda: explainer(rows), len(rows))
         peer, theirs = milliseconds(lambda: by_numpy(model, rows[0]), 1)
         line(f"SII, functional, d = {d}, numpy", riesz_ms, peer, explanation.values[0, d:], theirs)

@@ -43,7 +43,7 @@ def one_pass(n, m, threads, tolerance):
     }
     job = json.dumps(job | {"solver": "cg", "tolerance": tolerance, "seed": 0, "kind": "ridge"})
     survey = _core.survey_rows(job, rows(len(x)), None)
-    tuned, _ = _core.tune_fit(job, survey, f"rbf(lengthscale={float(LENGTH)!r})", False)
+    tuned, _ = _core.tune_fit(job, survey, f"rbf(length_scale={float(LENGTH)!r})", False)
     plan = _core.plan_fit(job, survey, tuned)
     points = x[: _core.plan_facts(plan)[1]]
     values = {"rows": len(points) + 1, "cols": 1, "data": [1e-4] * (len(points) + 1)}

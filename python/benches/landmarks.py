@@ -94,9 +94,9 @@ def by_riesz(n, m, points, adult):
     x, y, new, truth, length, ridge = task(n, adult)
     kernel = riesz.kernels.RBF(length_scale=length)
     if adult:
-        model = riesz.KernelLogisticRegression(ridge, kernel=kernel, landmarks=m)
+        model = riesz.KernelLogisticRegression(ridge, kernel=kernel, n_landmarks=m)
     else:
-        model = riesz.KernelRidge(ridge, kernel=kernel, landmarks=m, fit_intercept=True)
+        model = riesz.KernelRidge(ridge, kernel=kernel, n_landmarks=m, fit_intercept=True)
     _, cpu, wall = spent(lambda: model.fit(x, y))
     np.save(points, model.expansion_.points)
     extras = {}
@@ -204,7 +204,7 @@ def by_command(folder, m, threads, *options):
         "y",
     ]
     fit += ["--landmarks", str(m), "--ridge", str(RIDGE), "--no-standardise", *options]
-    fit += ["--kernel", f"rbf(lengthscale={float(LENGTH)!r})", "-o", f"{folder}/m.riesz"]
+    fit += ["--kernel", f"rbf(length_scale={float(LENGTH)!r})", "-o", f"{folder}/m.riesz"]
     start = time.perf_counter()
     child = subprocess.Popen(fit, stderr=subprocess.PIPE, text=True)
     log = child.stderr.read()

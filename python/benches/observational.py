@@ -90,7 +90,9 @@ def main():
         gamma, ridge = 0.5 / d, 1e-3
         model = KernelRidge(kernel="rbf", gamma=gamma, alpha=0.1).fit(X, y)
         rows = X[:r] + 0.01
-        explain = lambda: riesz.Explainer(model, game=riesz.Observational(ridge=ridge))(rows).values
+        explain = lambda: (
+            riesz.Explainer(model, game=riesz.Observational(conditional_ridge=ridge))(rows).values
+        )
         repetitions = 1 if quick else 3
         theirs, expected = best(
             lambda: reference(X, model.dual_coef_, gamma, rows, ridge), repetitions if n < 3000 else 1

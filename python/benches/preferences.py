@@ -71,7 +71,11 @@ def bradley_terry(n=40_000, N=800):
         wins = np.where(won[:, None] == 1, pairs, pairs[:, ::-1]).tolist()
         ms, reference = milliseconds(lambda: choix.ilsr_pairwise(N, wins, alpha=1e-3), 1, min_runs=1)
         rows.append(
-            ("choix ILSR", ms, f"correlation {np.corrcoef(reference, abilities)[0, 1]:.4f} (another penalty)")
+            (
+                "choix Ilength_scale=length_scaleR",
+                ms,
+                f"correlation {np.corrcoef(reference, abilities)[0, 1]:.4f} (another penalty)",
+            )
         )
         # The penalty of choix is alpha β².
         ms, reference = milliseconds(
@@ -127,18 +131,18 @@ def newton_cg(F, left, right, won, utility, generalised):
     return g, products
 
 
-def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
+def landmarks(n=40_000, N=800, d=6, q=250, length_scale=3.0):
     X, left, right, won = data(n, N, d)
     pairs = np.column_stack([left, right])
-    options = {"kernel": RBF([lengthscale] * d), "optimizer": None, "landmarks": q, "random_state": 0}
-    fit = riesz.PreferenceClassifier(**options, n_draws=0)
+    options = {"kernel": RBF([length_scale] * d), "optimizer": None, "n_landmarks": q, "random_state": 0}
+    fit = riesz.PreferenceClassifier(**options, n_samples=0)
     ms, model = milliseconds(lambda: fit.fit(X, pairs, outcome=won), 1, min_runs=1)
     scores = model.decision_function(X[left], X[right])
-    rows = [("riesz", ms, f"{model.landmarks_} landmarks, to 1e-6")]
+    rows = [("riesz", ms, f"{model.n_landmarks_} landmarks, to 1e-6")]
 
     def plain():
         def k(A, B):
-            return np.exp(-((A[:, None] - B[None]) ** 2).sum(-1) / (2 * lengthscale**2))
+            return np.exp(-((A[:, None] - B[None]) ** 2).sum(-1) / (2 * length_scale**2))
 
         Z = X[np.random.default_rng(0).permutation(N)[:q]]
         F = np.linalg.solve(np.linalg.cholesky(k(Z, Z) + 1e-8 * np.eye(q)), k(Z, X)).T
@@ -149,14 +153,14 @@ def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
     rows.append(
         ("numpy", ms, f"to 1e-6, {products} products; probabilities differ by {apart:.0e} (other landmarks)")
     )
-    drawn = riesz.PreferenceClassifier(**options, n_draws=8)
+    drawn = riesz.PreferenceClassifier(**options, n_samples=8)
     ms, _ = milliseconds(lambda: drawn.fit(X, pairs, outcome=won), 1, min_runs=1)
     rows.append(("riesz with 8 draws", ms, ""))
     print_table(f"Landmarks, {n:,} duels among {N} items with {d} features", rows)
 
 
-def evidence_in_numpy(X, left, right, won, lengthscale, utility, generalised):
-    n, ell = len(left), np.asarray(lengthscale)
+def evidence_in_numpy(X, left, right, won, length_scale, utility, generalised):
+    n, ell = len(left), np.asarray(length_scale)
     squares = [(X[:, None, j] - X[None, :, j]) ** 2 / ell[j] ** 2 for j in range(X.shape[1])]
     K = np.exp(-0.5 * sum(squares))
 
@@ -214,19 +218,19 @@ def evidence(sizes=(500, 1000, 2000), N=400, d=6):
     print_table(f"Laplace's evidence and {d + 2} slopes", rows)
 
 
-def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
+def worths_in_numpy(game, model, X, left, right, length_scale, ridge):
     """Values of coalitions, duels × coalitions, by tables of items (or pairs of items): the best published
     form, vectorised."""
     points, coef, d = model.expansion_.points, model.expansion_.coef[:, 0], X.shape[1]
     items, places = np.unique(np.vstack(np.hsplit(points, 2)), axis=0, return_inverse=True)
     first, second = np.split(places.ravel(), 2)
     A, c = np.zeros((len(items), len(items))), np.zeros(len(items))
-    np.add.at(A, (first, second), model.generalised_ * coef)
-    np.add.at(c, first, model.utility_ * coef)
+    np.add.at(A, (first, second), model.generalized_variance_ * coef)
+    np.add.at(c, first, model.utility_variance_ * coef)
     u, v = np.nonzero(A)
-    between = np.exp(-((items[:, None] - X[None]) ** 2) / (2 * lengthscale**2))
-    sides = [np.exp(-((items[:, None] - side[None]) ** 2) / (2 * lengthscale**2)) for side in (left, right)]
-    known = [np.exp(-((X[:, None] - side[None]) ** 2) / (2 * lengthscale**2)) for side in (X, left, right)]
+    between = np.exp(-((items[:, None] - X[None]) ** 2) / (2 * length_scale**2))
+    sides = [np.exp(-((items[:, None] - side[None]) ** 2) / (2 * length_scale**2)) for side in (left, right)]
+    known = [np.exp(-((X[:, None] - side[None]) ** 2) / (2 * length_scale**2)) for side in (X, left, right)]
     out = np.empty((len(left), 2**d))
     for mask in range(2**d):
         on = (mask >> np.arange(d) & 1).astype(bool)
@@ -264,7 +268,7 @@ def explaining(N=400, n=600, d=7, Q=60, ridge=1e-3):
     subsets = (np.arange(2**d)[:, None] >> np.arange(d) & 1).sum(axis=1)
     rows = []
     for game in ("independent", "paired", "observational"):
-        options = {"ridge": ridge} if game == "observational" else {}
+        options = {"conditional_ridge": ridge} if game == "observational" else {}
         ms, why = milliseconds(lambda: model.explain(left, right, game=game, **options), 1)
         rows.append((f"riesz, {game}", ms, f"exact, residual {why.certificate.residual:.0e}"))
         ms, coalition_values = milliseconds(
@@ -281,12 +285,12 @@ def explaining(N=400, n=600, d=7, Q=60, ridge=1e-3):
 
 def orders(N=800, n=8000, d=20, landmarks=200, background=100, Q=5):
     X, left, right, won = data(n, N, d)
-    fit = riesz.PreferenceClassifier(kernel=RBF([4.0] * d), landmarks=landmarks, optimizer=None)
+    fit = riesz.PreferenceClassifier(kernel=RBF([4.0] * d), n_landmarks=landmarks, optimizer=None)
     model = fit.fit(X, np.column_stack([left, right]), outcome=won)
     duels, options = (X[left[:Q]], X[right[:Q]]), {"game": "paired", "background": X[:background]}
     rows, exact = [], None
     for count in (None, 100, 200, 400):
-        sampling = {} if count is None else {"permutations": count, "seed": 0}
+        sampling = {} if count is None else {"n_orders": count, "random_state": 0}
         ms, why = milliseconds(lambda: model.explain(*duels, **options, **sampling), 1, min_runs=1)
         exact = why if count is None else exact
         error = np.sqrt(np.mean((why.values - exact.values) ** 2)) / np.abs(exact.values).mean()

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from . import games, kernels, plots
 from ._components import Component, FunctionalANOVA, functional_anova
 from ._core import UnsupportedModelError, __version__
-from ._discrepancy import TestResult, hsic_test, mmd_test
+from ._discrepancy import KernelTestResult, hsic_test, mmd_test
 from ._expansion import Expansion
 from ._explainer import Explainer
 from ._explanation import Certificate, Explanation, Sampling
 from ._global import SageValues, SobolIndices, sage_values, sobol_indices
 from ._indices import Semivalue
-from ._multiplicative import odds
+from ._multiplicative import odds_model
 from ._protection_path import ProtectionPath, protection_path
 from ._top_interactions import TopInteractions
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
@@ -106,6 +106,7 @@ __all__ = [
     "Interventional",
     "KernelLogisticRegression",
     "KernelRidge",
+    "KernelTestResult",
     "MarginalProduct",
     "MediatorShares",
     "Observational",
@@ -118,7 +119,6 @@ __all__ = [
     "Sampling",
     "Semivalue",
     "SobolIndices",
-    "TestResult",
     "TopInteractions",
     "UnsupportedModelError",
     "__version__",
@@ -135,7 +135,7 @@ __all__ = [
     "hsic_test",
     "kernels",
     "mmd_test",
-    "odds",
+    "odds_model",
     "plots",
     "preference",
     "protection_path",

@@ -11,12 +11,12 @@ from . import _core
 from ._bags import Tables
 from ._expansion import Expansion
 
-#: Number of targets whose shares are computed at a time.
+#: Number of targets whose contributions are computed at a time.
 _AT_ONCE = 256
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeaveOneOut:
     """Predictions of each target from all other targets."""
 
     #: Names of the targets' bags.
@@ -30,7 +30,7 @@ class LeftOut:
     log_density: np.ndarray
     #: The errors in standard deviations; for counts, whose distributions are skew, the normal scores of their
     #: predictive quantiles.
-    score: np.ndarray
+    z_score: np.ndarray
 
     @property
     def error(self) -> np.ndarray:
@@ -44,16 +44,16 @@ class LeftOut:
 
     @property
     def coverage(self) -> float:
-        """The share of targets whose :attr:`score` is within ±1.96; 0.95 is expected."""
-        return float(np.mean(np.abs(self.score) <= 1.96))
+        """The share of targets whose :attr:`z_score` is within ±1.96; 0.95 is expected."""
+        return float(np.mean(np.abs(self.z_score) <= 1.96))
 
     @property
-    def density(self) -> float:
+    def mean_log_density(self) -> float:
         """The mean of :attr:`log_density`; larger is better."""
         return float(np.mean(self.log_density))
 
     def to_frame(self) -> Any:
-        """Returns a data frame with one line per target: ``bag, target, mean, std, error, score,
+        """Returns a data frame with one line per target: ``bag, target, mean, std, error, z_score,
         log_density``."""
         import pandas
 
@@ -62,15 +62,14 @@ class LeftOut:
             "mean": self.mean,
             "std": self.std,
             "error": self.error,
-            "score": self.score,
+            "z_score": self.z_score,
         }
         return pandas.DataFrame({"bag": self.bags, **columns, "log_density": self.log_density})
 
     def __repr__(self) -> str:
-        summary = (
-            f"rmse {self.rmse:.4g}, coverage {self.coverage:.2f} of .95, mean log density {self.density:.4g}"
-        )
-        return f"<riesz.LeftOut: {len(self.bags)} targets, {summary}>"
+        summary = f"rmse {self.rmse:.4g}, coverage {self.coverage:.2f} of .95"
+        summary += f", mean log density {self.mean_log_density:.4g}"
+        return f"<riesz.LeaveOneOut: {len(self.bags)} targets, {summary}>"
 
 
 @dataclass(frozen=True)
@@ -95,13 +94,13 @@ class Component:
         """The prior mean of f."""
         return float(self.expansion.intercept[0])
 
-    def shares(
+    def target_contributions(
         self, cells: np.ndarray, row: np.ndarray, bag: np.ndarray, weights: np.ndarray, targets: np.ndarray
     ) -> np.ndarray:
         """Returns the contributions of targets to predictions, (rows of ``cells``, targets). Membership k
         is row ``row[k]`` in bag ``bag[k]`` with weight ``weights[k]``."""
         if self.sensitivities is None:
-            raise ValueError("shares need an exact fit: leave inducing out")
+            raise ValueError("target_contributions need an exact fit: leave n_inducing out")
         (weight_sensitivities, constants), core = self.sensitivities, self.expansion._core
         rows, predictions = (core.feature_names, core.levels, core.points), []
         for start in range(0, weight_sensitivities.shape[1], _AT_ONCE):
@@ -114,7 +113,7 @@ class Component:
         return np.hstack(predictions) * (targets - self.mean * constants)
 
 
-def left_out(parts: list[Component], tables: Tables) -> LeftOut | None:
+def leave_one_out(parts: list[Component], tables: Tables) -> LeaveOneOut | None:
     """Returns the leave-one-out predictions of a mixture of hyper-parameters, each weighted by its likelihood
     of the other targets."""
     predictions = [part.left_out for part in parts if part.left_out is not None]
@@ -126,7 +125,7 @@ def left_out(parts: list[Component], tables: Tables) -> LeftOut | None:
     )
     log = -0.5 * ((tables.values - means) ** 2 / variances + np.log(2 * np.pi * variances))
     mean, sd, density, _ = mixture([part.weight for part in parts], means, variances, log)
-    return LeftOut(tables.targets, tables.values, mean, sd, density, (tables.values - mean) / sd)
+    return LeaveOneOut(tables.targets, tables.values, mean, sd, density, (tables.values - mean) / sd)
 
 
 def mixture(

@@ -24,7 +24,7 @@ class ColumnRoles(NamedTuple):
     bag: Any
     weight: Any = None
     target: Any = None
-    se: Any = None
+    target_std: Any = None
     total: Any = None
     mediators: Sequence[str] = ()
     features: Sequence[str] | None = None
@@ -119,7 +119,7 @@ def rows_of_bags(rows: Any, roles: ColumnRoles, one_table: bool = False) -> Memb
     """Returns the rows with their bags and weights. If ``one_table``, the rows are the table of bags too, and
     its targets, trials, standard errors and totals are no features."""
     rows = collected(rows)
-    target_columns = (roles.target, roles.trials, roles.se, roles.total) if one_table else ()
+    target_columns = (roles.target, roles.trials, roles.target_std, roles.total) if one_table else ()
     reserved = (roles.bag, roles.weight, roles.row, *target_columns)
     named = {column for column in reserved if isinstance(column, str)}
     count = len(rows)
@@ -216,7 +216,7 @@ def read_tables(
         name=roles.target if isinstance(roles.target, str) else str(getattr(bags, "name", None) or "y"),
         values=values[targets],
         bag_of_target=bag_of_target,
-        known=_known_variances(frame, roles.se, target_names, targets, len(names)),
+        known=_known_variances(frame, roles.target_std, target_names, targets, len(names)),
         mediators=_mediators(frame, mediators, names, bags_with_rows, targets, mediator_choices)
         if mediators
         else None,
@@ -243,13 +243,13 @@ def _split_choices(
     }
 
 
-def points_of(inducing: Any, tables: Tables) -> Any:
+def points_of(n_inducing: Any, tables: Tables) -> Any:
     """Returns the number of inducing points, or the given points as rows."""
-    if np.ndim(inducing) == 0 and names_of(inducing) is None:
-        return _count("inducing", inducing, 1)
-    points = collected(inducing)
+    if np.ndim(n_inducing) == 0 and names_of(n_inducing) is None:
+        return _count("n_inducing", n_inducing, 1)
+    points = collected(n_inducing)
     cells = as_numbers(
-        select_columns(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels
+        select_columns(points, tables.rows.names), tables.rows.names, "n_inducing", tables.rows.levels
     )
     return tables.rows.names, tables.rows.levels, cells
 
@@ -352,15 +352,15 @@ def _targets(bags: Any, roles: ColumnRoles) -> tuple[list[str], np.ndarray, Any]
 
 
 def _known_variances(
-    frame: Any, se: Any, target_names: list[str], targets: list[int], count: int
+    frame: Any, target_std: Any, target_names: list[str], targets: list[int], count: int
 ) -> np.ndarray | None:
-    if se is None:
+    if target_std is None:
         return None
-    errors = _numbers(_cells(frame, se, "bags", "se", count), "se")[targets]
+    errors = _numbers(_cells(frame, target_std, "bags", "target_std", count), "target_std")[targets]
     for t in np.flatnonzero(~((errors >= 0) & np.isfinite(errors)))[:1]:
         raise ValueError(
-            f"se is {errors[t]} of bag '{target_names[t]}': standard errors are not negative; 0 where there "
-            "is none"
+            f"target_std is {errors[t]} of bag '{target_names[t]}': standard errors are not negative; 0 "
+            "where there is none"
         )
     return errors**2
 

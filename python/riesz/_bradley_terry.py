@@ -44,7 +44,7 @@ def fit_abilities(
         None if ridge == "evidence" else float(ridge),
     )
     attributes: dict[str, Any] = {
-        "notes_": notes,
+        "warnings_": notes,
         "expansion_": Expansion._wrap(fitted.model),
         "ridge_": fitted.chosen,
         "log_marginal_likelihood_value_": fitted.log_marginal_likelihood,

@@ -87,15 +87,21 @@ def estimated(
 
 
 def on_target_population(
-    fused: _core.CausalEffect, columns: Columns, *, conditions: Any, among: Any, population: Any, weights: Any
+    fused: _core.CausalEffect,
+    columns: Columns,
+    *,
+    conditions: Any,
+    among: Any,
+    population: Any,
+    population_weights: Any,
 ) -> tuple[_core.CausalEffect, str]:
     """Returns the effect on the target population of a query, and its description."""
-    populations = {"given": conditions, "among": among, "population": population}
+    populations = {"conditions": conditions, "among": among, "population": population}
     named = [name for name, value in populations.items() if value is not None]
     if len(named) > 1:
         raise ValueError(f"{' and '.join(named)} exclude one another: give one")
-    if weights is not None and population is None:
-        raise ValueError("weights are those of a population: give one")
+    if population_weights is not None and population is None:
+        raise ValueError("population_weights are those of a population: give one")
     if not named:
         return fused, ""
     if columns.passive:
@@ -117,25 +123,27 @@ def on_target_population(
         return fused.like(rows), f" of those with {_described(rows)}"
     members = coded(collected(population), columns.covariates, columns.levels, "population")
     member_weights = np.ones(len(members.numbers))
-    if isinstance(weights, str):
-        member_weights = coded(collected(population), [weights], {weights: None}, "population").numbers[:, 0]
-    elif weights is not None:
-        member_weights = np.atleast_1d(np.asarray(weights, dtype=np.float64)).ravel()
+    if isinstance(population_weights, str):
+        member_weights = coded(
+            collected(population), [population_weights], {population_weights: None}, "population"
+        ).numbers[:, 0]
+    elif population_weights is not None:
+        member_weights = np.atleast_1d(np.asarray(population_weights, dtype=np.float64)).ravel()
     return fused.population(members, member_weights.tolist()), " of a population"
 
 
 def _covariate_row(conditions: Any, columns: Columns) -> Rows:
     """Returns one row with values of some of the covariates."""
     if not isinstance(conditions, Mapping):
-        conditions = {name: cells for name, (cells, _) in columns_of(conditions, "given").items()}
+        conditions = {name: cells for name, (cells, _) in columns_of(conditions, "conditions").items()}
     unknown = [str(name) for name in conditions if name not in columns.covariates]
     if unknown or not conditions:
         unknown_text = _listed(unknown) if unknown else "nothing"
         raise ValueError(
-            f"given names {unknown_text}: the effect is averaged over {_listed(columns.covariates)}"
+            f"conditions name {unknown_text}: the effect is averaged over {_listed(columns.covariates)}"
         )
     names = [name for name in columns.covariates if name in conditions]
-    return single_row(coded(conditions, names, columns.levels, "given"), "given")
+    return single_row(coded(conditions, names, columns.levels, "conditions"), "conditions")
 
 
 def _shown(value: Any) -> str:

@@ -16,7 +16,7 @@ from ._validation import as_cells, is_whole, names_of
 
 __all__ = ["Component", "FunctionalANOVA", "functional_anova"]
 
-#: Number of places along a column that is drawn alone, and along each of two columns.
+#: Number of points along a column that is drawn alone, and along each of two columns.
 ALONG, POINTS_PER_AXIS = 101, 41
 
 
@@ -25,12 +25,12 @@ class Component:
     """The component of some features: their joint effect beyond the effects of fewer of them."""
 
     features: list[str]
-    #: For each column the places along the axis of :attr:`values`; ``None`` if rows were given.
-    places: list[np.ndarray] | None
-    #: The component at these places, with one axis per column (or one of rows), and one for several outputs.
+    #: For each column the points along the axis of :attr:`values`; ``None`` if rows were given.
+    grid: list[np.ndarray] | None
+    #: The component at these points, with one axis per column (or one of rows), and one for several outputs.
     values: np.ndarray
     #: Posterior standard deviations of a Gaussian process, in the same shape; ``None`` for other models.
-    sd: np.ndarray | None
+    std: np.ndarray | None
 
     def plot(self, ax: Any = None) -> Any:
         """Draws the component by :func:`riesz.plots.component`."""
@@ -79,7 +79,7 @@ class FunctionalANOVA:
         features : str, int, or list of them
             Features (groups), by name or number.
         X : array or data frame, optional
-            Rows at which to evaluate the component. By default, for one or two columns, places along the
+            Rows at which to evaluate the component. By default, for one or two columns, points along the
             background's range: 101 for one column, 41 for each of two, or all levels.
         """
         several: list[Any] = [features] if isinstance(features, str) or is_whole(features) else list(features)  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ class FunctionalANOVA:
         )
 
     def _grid(self, columns: list[int]) -> tuple[Any, list[np.ndarray]]:
-        """Returns rows with the background's first values in all other columns, and the places along
+        """Returns rows with the background's first values in all other columns, and the points along
         these."""
         background = self._explainer._background
         cells, count = as_cells(background), ALONG if len(columns) == 1 else POINTS_PER_AXIS
@@ -124,7 +124,7 @@ class FunctionalANOVA:
             return rows, axes
         if not hasattr(background, "iloc"):
             raise ValueError(
-                "places are made of a background that is an array or a pandas data frame: give rows X"
+                "grid points are made of a background that is an array or a pandas data frame: give rows X"
             )
         frame = background.iloc[np.zeros(len(mesh[0]), int)].reset_index(drop=True)
         for c, axis in zip(columns, mesh):
@@ -145,7 +145,7 @@ def _grid_points(cells: np.ndarray, count: int) -> np.ndarray:
 
 
 def functional_anova(
-    model: Any, background: Any, *, groups: Groups | None = None, weights: Any = None
+    model: Any, background: Any, *, groups: Groups | None = None, background_weights: Any = None
 ) -> FunctionalANOVA:
     """The functional ANOVA of a model: ``f = mean + Σ_j f_j(x_j) + Σ_jl f_jl(x_j, x_l) + …``.
 
@@ -161,7 +161,7 @@ def functional_anova(
     background : array or data frame of shape (b, d)
     groups : dict of name to list of columns, optional
         Columns that count as one feature.
-    weights : array of shape (b,), optional
+    background_weights : array of shape (b,), optional
 
     Notes
     -----
@@ -179,4 +179,6 @@ def functional_anova(
     >>> bool(np.allclose(anova.mean + sum(parts), model.predict(X)))
     True
     """
-    return FunctionalANOVA(*single_expansion(model, background, groups, weights, "marginal_product"))
+    return FunctionalANOVA(
+        *single_expansion(model, background, groups, background_weights, "marginal_product")
+    )

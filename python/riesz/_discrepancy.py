@@ -17,14 +17,14 @@ from ._table_columns import Rows, read, read_both
 from ._validation import is_whole, threads_of
 from .kernels import Kernel, _from_json
 
-__all__ = ["Beyond", "OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]
+__all__ = ["HigherOrder", "KernelStatistic", "KernelTestResult", "Witness", "hsic_test", "mmd_test"]
 
 #: Features with an adjusted p-value up to this level are named in summaries.
 LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class OfKernel:
+class KernelStatistic:
     """The statistic and p-value of a test for one kernel."""
 
     kernel: Kernel
@@ -34,7 +34,7 @@ class OfKernel:
 
 
 @dataclass(frozen=True)
-class Beyond:
+class HigherOrder:
     """The part of the statistic from interactions of three or more features, with orthogonal factors."""
 
     statistic: float
@@ -51,8 +51,8 @@ class Witness:
     #: The column.
     feature: str
     #: 101 points from the smallest to the largest value, or the names of all levels.
-    places: np.ndarray
-    #: The witness function at these places.
+    grid: np.ndarray
+    #: The witness function at these points.
     values: np.ndarray
     #: The standard error of the witness function.
     std_error: np.ndarray
@@ -64,32 +64,32 @@ class Witness:
     def __repr__(self) -> str:
         peak = int(np.argmax(np.abs(self.values)))
         sample = "first" if self.values[peak] > 0 else "second"
-        peak_text = self.places[peak] if self.places.dtype == object else f"{self.places[peak]:.4g}"
+        peak_text = self.grid[peak] if self.grid.dtype == object else f"{self.grid[peak]:.4g}"
         mass = f"largest at {peak_text}, where the {sample} sample has more mass"
         return f"<riesz.Witness: along {self.feature}, {mass}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TestResult:
+class KernelTestResult:
     """The result of :func:`mmd_test` or :func:`hsic_test` for p features; ``None`` marks parts that were not
     requested.
 
     The null hypothesis of :attr:`pvalues` is that of the whole test: the samples have one distribution, or X
     and Y are independent. Under it, :attr:`adjusted_pvalues` control the probability of naming any feature.
     If it is false, a feature with equal distributions can still have a nonzero value, because Shapley values
-    share joint effects between features; :attr:`alone_pvalues` test each feature by itself.
+    share joint effects between features; :attr:`marginal_pvalues` test each feature by itself.
     """
 
     #: MMD² or HSIC; with several kernels that of the kernel with the largest studentised statistic.
     statistic: float
     #: Its p-value, ``(1 + draws not smaller than the statistic) / (1 + draws)``, valid for several kernels.
     pvalue: float | None
-    #: The statistic in every draw from the null distribution, (permutations,).
+    #: The statistic in every draw from the null distribution, (n_permutations,).
     null_distribution: np.ndarray
     #: Statistic and p-value of each kernel.
-    by_kernel: list[OfKernel]
-    #: The index in :attr:`by_kernel` of the kernel of the statistic and attributions.
-    chosen: int
+    kernels: list[KernelStatistic]
+    #: The index in :attr:`kernels` of the kernel of the statistic and attributions.
+    best_kernel_index: int
     #: Shapley values that add up to the statistic, as an explanation with one row. Its data are means and
     #: most frequent levels.
     attributions: Explanation | None = None
@@ -98,19 +98,19 @@ class TestResult:
     #: These p-values adjusted for p features by the step-down maximum (Westfall and Young 1993), (p,).
     adjusted_pvalues: np.ndarray | None = None
     #: For each feature the middle 95 % of its values under the null hypothesis, (p, 2).
-    bands: np.ndarray | None = None
+    null_interval: np.ndarray | None = None
     #: Shapley interaction values, (p, p). Off the diagonal is half of the Shapley interaction index of the
     #: pair (Grabisch and Roubens 1999), and on it the rest of the feature's value. Rows sum to the values.
     interactions: np.ndarray | None = None
     #: A proved bound on the error of each interaction value.
     interactions_bound: float | None = None
     #: With orthogonal factors, the first-order contribution of each feature, independent of the others, (p,).
-    alone: np.ndarray | None = None
-    #: The p-values of ``alone``, (p,).
-    alone_pvalues: np.ndarray | None = None
+    marginal: np.ndarray | None = None
+    #: The p-values of ``marginal``, (p,).
+    marginal_pvalues: np.ndarray | None = None
     #: With orthogonal factors and three or more features, the contribution of sets of three or more features,
     #: which is in no feature's value.
-    beyond: Beyond | None = None
+    higher_order: HigherOrder | None = None
     _name: str = "MMD²"
     #: Both samples and the chosen kernel in the core's form, for witness functions.
     _compared: tuple[Rows, Rows, str] | None = field(default=None)
@@ -119,31 +119,32 @@ class TestResult:
     __test__ = False
 
     @classmethod
-    def _wrap(cls, core: _core.TestResult, name: str, names: list[str]) -> TestResult:
+    def _wrap(cls, core: _core.TestResult, name: str, names: list[str]) -> KernelTestResult:
         return cls(
             statistic=core.statistic,
             pvalue=core.pvalue,
             null_distribution=core.null_distribution,
-            by_kernel=[
-                OfKernel(_from_json(json_text, names), value, p) for json_text, value, p in core.by_kernel
+            kernels=[
+                KernelStatistic(_from_json(json_text, names), value, p)
+                for json_text, value, p in core.by_kernel
             ],
-            chosen=core.chosen,
+            best_kernel_index=core.chosen,
             attributions=None if core.attributions is None else Explanation(core.attributions),
             pvalues=core.pvalues,
             adjusted_pvalues=core.adjusted_pvalues,
-            bands=core.bands,
+            null_interval=core.bands,
             interactions=core.interactions,
             interactions_bound=core.interactions_bound,
-            alone=core.marginal,
-            alone_pvalues=core.marginal_pvalues,
-            beyond=None if core.higher_order is None else Beyond(*core.higher_order),
+            marginal=core.marginal,
+            marginal_pvalues=core.marginal_pvalues,
+            higher_order=None if core.higher_order is None else HigherOrder(*core.higher_order),
             _name=name,
         )
 
     @property
     def kernel(self) -> Kernel:
         """The kernel of the statistic and attributions."""
-        return self.by_kernel[self.chosen].kernel
+        return self.kernels[self.best_kernel_index].kernel
 
     @property
     def feature_names(self) -> list[str]:
@@ -157,25 +158,27 @@ class TestResult:
 
     def _attribution_explanation(self) -> Explanation:
         if self.attributions is None:
-            raise ValueError("nothing was attributed to features: run the test with attribute=True")
+            raise ValueError(
+                "nothing was attributed to features: run the test with attribution='significance'"
+            )
         return self.attributions
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Returns a table with one line per feature: ``feature, value``, with permutations ``pvalue,
-        adjusted_pvalue, null_low, null_high``, and with orthogonal factors ``alone, alone_pvalue``.
+        adjusted_pvalue, null_low, null_high``, and with orthogonal factors ``marginal, marginal_pvalue``.
         ``library`` is ``"pandas"`` or ``"polars"``."""
         columns: dict[str, Any] = {"feature": self.feature_names, "value": self.values}
-        if self.bands is not None:
+        if self.null_interval is not None:
             columns |= {
                 "pvalue": self.pvalues,
                 "adjusted_pvalue": self.adjusted_pvalues,
-                "null_low": self.bands[:, 0],
-                "null_high": self.bands[:, 1],
+                "null_low": self.null_interval[:, 0],
+                "null_high": self.null_interval[:, 1],
             }
-        if self.alone is not None:
-            columns["alone"] = self.alone
-        if self.alone_pvalues is not None:
-            columns["alone_pvalue"] = self.alone_pvalues
+        if self.marginal is not None:
+            columns["marginal"] = self.marginal
+        if self.marginal_pvalues is not None:
+            columns["marginal_pvalue"] = self.marginal_pvalues
         if library == "pandas":
             import pandas
 
@@ -192,7 +195,7 @@ class TestResult:
 
     def witness(self, feature: str | int) -> Witness:
         """Returns the witness function of the two samples of :func:`mmd_test` along a column, by name or
-        number. The cost is O(n + m) per place."""
+        number. The cost is O(n + m) per point."""
         if self._compared is None:
             raise ValueError(
                 "a witness function is that of two samples: mmd_test has one, hsic_test has none"
@@ -224,28 +227,32 @@ class TestResult:
         text = f"{self._name} = {self.statistic:.4g}"
         if self.pvalue is not None:
             text += f", p = {self.pvalue:.3g} ({len(self.null_distribution)} draws"
-            text += f", {len(self.by_kernel)} kernels)" if len(self.by_kernel) > 1 else ")"
+            text += f", {len(self.kernels)} kernels)" if len(self.kernels) > 1 else ")"
         return text
 
     def _lines(self, max_display: int | None) -> list[list[str]]:
         """Returns the head of a table, then a line for each feature, the largest value first."""
         order = np.argsort(-np.abs(self.values), kind="stable")[:max_display]
         lines = [["feature", "value"]]
-        if self.bands is not None:
+        if self.null_interval is not None:
             lines[0] += ["95 % under the null", "p", "adjusted p"]
-        if self.alone_pvalues is not None:
-            lines[0] += ["p alone"]
+        if self.marginal_pvalues is not None:
+            lines[0] += ["marginal p"]
         for j in order:
             line = [self.feature_names[j], f"{self.values[j]:+.3g}"]
-            if self.bands is not None and self.pvalues is not None and self.adjusted_pvalues is not None:
-                low, high = self.bands[j]
+            if (
+                self.null_interval is not None
+                and self.pvalues is not None
+                and self.adjusted_pvalues is not None
+            ):
+                low, high = self.null_interval[j]
                 line += [
                     f"{low:+.2g} to {high:+.2g}",
                     f"{self.pvalues[j]:.3g}",
                     f"{self.adjusted_pvalues[j]:.3g}",
                 ]
-            if self.alone_pvalues is not None:
-                line.append(f"{self.alone_pvalues[j]:.3g}")
+            if self.marginal_pvalues is not None:
+                line.append(f"{self.marginal_pvalues[j]:.3g}")
             lines.append([cell.replace("-", "−") if k else cell for k, cell in enumerate(line)])
         return lines
 
@@ -268,23 +275,26 @@ class TestResult:
         omitted_count = len(self.feature_names) - len(lines) + 1
         if omitted_count:
             text.append(f"… and {omitted_count} more")
-        if self.beyond is not None:
-            p = "" if self.beyond.pvalue is None else f", p = {self.beyond.pvalue:.3g}"
+        if self.higher_order is not None:
+            p = "" if self.higher_order.pvalue is None else f", p = {self.higher_order.pvalue:.3g}"
             text.append(
-                f"only in three or more features together: {self.beyond.statistic:.3g}{p}".replace("-", "−")
+                f"only in three or more features together: {self.higher_order.statistic:.3g}{p}".replace(
+                    "-", "−"
+                )
             )
         return "\n".join(text)
 
     def __repr__(self) -> str:
         if self.attributions is None:
-            return f"<riesz.TestResult: {self._headline()}>"
+            return f"<riesz.KernelTestResult: {self._headline()}>"
         if self.adjusted_pvalues is None:
             order = np.argsort(-np.abs(self.values), kind="stable")[:3]
             largest = ", ".join(self.feature_names[j] for j in order)
-            return f"<riesz.TestResult: {self._headline()}; most from {largest}>"
+            return f"<riesz.KernelTestResult: {self._headline()}; most from {largest}>"
         named = [j for j in np.argsort(-self.values, kind="stable") if self.adjusted_pvalues[j] <= LEVEL]
         listed = ", ".join(self.feature_names[j] for j in named[:5]) + (", …" if len(named) > 5 else "")
-        return f"<riesz.TestResult: {self._headline()}; features at adjusted p ≤ {LEVEL}: {listed or 'none'}>"
+        features_text = f"features at adjusted p ≤ {LEVEL}: {listed or 'none'}"
+        return f"<riesz.KernelTestResult: {self._headline()}; {features_text}>"
 
     def _repr_html_(self) -> str:
         text = f"<p><b>{html.escape(self._headline())}</b></p>"
@@ -304,18 +314,18 @@ def mmd_test(
     Z: Any,
     *,
     kernel: Kernel | Sequence[Kernel] | None = None,
-    factors: str = "orthogonal",
-    lengthscales: Sequence[float] | None = None,
+    kernel_factors: str = "orthogonal",
+    length_scale_multiples: Sequence[float] | None = None,
     estimator: str = "unbiased",
     block_size: int | None = None,
-    permutations: int = 1000,
-    attribute: bool | str = True,
+    n_permutations: int = 1000,
+    attribution: str | None = "significance",
     groups: Groups | None = None,
     interactions: bool = False,
-    seed: int = 0,
-    threads: int | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
     columns: Mapping[str, str] | None = None,
-) -> TestResult:
+) -> KernelTestResult:
     """Two-sample test by the maximum mean discrepancy, attributed to features.
 
     MMD² (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012) is a sum of the kernel over pairs of rows. If
@@ -333,16 +343,16 @@ def mmd_test(
         The kernel between rows, in the samples' own units; a categorical column holds the codes of its
         levels. The default is a Gaussian over each numeric column times ``Categorical(0.5)`` for each
         categorical column. The length scale of a column is one and a half times the median distance between
-        two values of the pooled sample. With ``factors="product"`` there is one length scale, the median
-        distance between two standardised rows. Several kernels make an aggregated test: its statistic is the
-        largest studentised one, and the p-value accounts for the choice.
-    factors : {"orthogonal", "product"}
+        two values of the pooled sample. With ``kernel_factors="product"`` there is one length scale, the
+        median distance between two standardised rows. Several kernels make an aggregated test: its statistic
+        is the largest studentised one, and the p-value accounts for the choice.
+    kernel_factors : {"orthogonal", "product"}
         The form of the kernel. ``"orthogonal"`` centres the factor of each feature under the pooled sample,
         scales it, and sums single factors and pairs of them. Contributions of features and pairs are then
         negative only by chance, no feature hides another, and a feature with equal distributions has no
         value. ``"product"`` is the product of the factors, as published; a feature that differs strongly then
         hides the others.
-    lengthscales : list of float, optional
+    length_scale_multiples : list of float, optional
         Multiples of each kernel's length scales, for example ``[0.25, 0.5, 1, 2, 4]``: an aggregated test
         that does not depend on one choice of the length scale.
     estimator : {"unbiased", "biased", "linear", "block"}
@@ -351,25 +361,26 @@ def mmd_test(
         2013). With blocks the order of rows matters.
     block_size : int, optional
         Number of rows of a block, at least 2.
-    permutations : int
-        Number of draws from the null distribution; a p-value is at least ``1 / (permutations + 1)``. 0 gives
-        no p-values.
-    attribute : bool or "values"
-        Whether to compute Shapley values and p-values of features; ``"values"`` for the values alone,
-        ``False`` for the statistic alone. Kernels that combine columns in one factor need ``False``.
+    n_permutations : int
+        Number of draws from the null distribution; a p-value is at least ``1 / (n_permutations + 1)``.
+        0 gives no p-values.
+    attribution : {"significance", "values"} or None
+        What is computed for each feature: its Shapley value with p-values, its Shapley value alone, or
+        nothing. Kernels that combine columns in one factor need ``None``.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that are one feature together. Each other column is a feature.
     interactions : bool
         Whether to compute interaction values of pairs of features, in O((n + m)² d²).
-    seed : int
-    threads : int, optional
-        Number of threads, by default one per core. Results do not depend on it.
+    random_state : int
+        Seed of the draws.
+    n_jobs : int, optional
+        Number of threads; ``None`` or -1 for one per core. Results do not depend on it.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
 
     Returns
     -------
-    TestResult
+    KernelTestResult
 
     Raises
     ------
@@ -395,7 +406,7 @@ def mmd_test(
     array([False,  True, False])
     >>> bool(abs(result.values.sum() - result.statistic) < 1e-12)
     True
-    >>> riesz.mmd_test(X, Z, lengthscales=[0.5, 1, 2], attribute=False).pvalue < 0.01
+    >>> riesz.mmd_test(X, Z, length_scale_multiples=[0.5, 1, 2], attribution=None).pvalue < 0.01
     True
     """
     blocks = {"unbiased": None, "biased": None, "linear": 2, "block": block_size}
@@ -410,13 +421,13 @@ def mmd_test(
         x,
         z,
         _kernels(kernel, x.names, "kernel"),
-        _multiples(lengthscales),
+        _multiples(length_scale_multiples),
         estimator == "biased",
         blocks[estimator],
-        _options(factors, attribute, groups, interactions, permutations, seed, x.names),
-        threads_of(threads),
+        _options(kernel_factors, attribution, groups, interactions, n_permutations, random_state, x.names),
+        threads_of(n_jobs),
     )
-    result = TestResult._wrap(core, "MMD²", x.names)
+    result = KernelTestResult._wrap(core, "MMD²", x.names)
     object.__setattr__(result, "_compared", (x, z, result.kernel._to_json(x.names)))
     return result
 
@@ -427,21 +438,21 @@ def hsic_test(
     *,
     kernel: Kernel | Sequence[Kernel] | None = None,
     target_kernel: Kernel | Sequence[Kernel] | None = None,
-    factors: str = "orthogonal",
-    lengthscales: Sequence[float] | None = None,
+    kernel_factors: str = "orthogonal",
+    length_scale_multiples: Sequence[float] | None = None,
     estimator: str = "biased",
-    permutations: int = 1000,
+    n_permutations: int = 1000,
+    attribution: str | None = "significance",
     null: str = "permutation",
     decay: float | None = None,
-    given: Any = None,
-    side: str = "X",
-    attribute: bool | str = True,
+    conditioning: Any = None,
+    attribute_to: str = "X",
     groups: Groups | None = None,
     interactions: bool = False,
-    seed: int = 0,
-    threads: int | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
     columns: Mapping[str, str] | None = None,
-) -> TestResult:
+) -> KernelTestResult:
     """Independence test by the Hilbert–Schmidt independence criterion, attributed to features.
 
     HSIC (Gretton, Bousquet, Smola and Schölkopf 2005) is a sum of the kernel between rows of X, weighted by
@@ -458,12 +469,12 @@ def hsic_test(
     kernel, target_kernel : riesz.kernels.Kernel, optional
         The kernels between rows of X and of Y, by default those of :func:`mmd_test`. The kernel of the
         attributed side can be a list, for an aggregated test.
-    lengthscales : list of float, optional
+    length_scale_multiples : list of float, optional
         As for :func:`mmd_test`, for the attributed side.
     estimator : {"biased", "unbiased"}
         ``tr(KHLH) / (n - 1)²``, or the unbiased estimator (Song, Smola, Gretton, Bedo and Borgwardt 2012,
         equation 5).
-    permutations : int
+    n_permutations : int
         Number of draws from the null distribution; 0 gives no p-values.
     null : {"permutation", "wild_bootstrap"}
         Permutations are exact if rows are independent. The wild bootstrap is for rows of a stationary time
@@ -472,19 +483,20 @@ def hsic_test(
     decay : float, optional
         For the wild bootstrap: the number of rows over which the correlation of its process falls to 1/e, at
         least the range of the dependence between rows.
-    given : array, series or data frame, optional
+    conditioning : array, series or data frame, optional
         Columns to condition on: tests whether X and Y are dependent given them. The test uses the
         leave-one-out residuals of both in kernel ridge regressions on these columns, in O(n³). An imperfect
-        regression leaves part of ``given`` in the residuals, which counts as dependence and affects the level
-        (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be numeric.
-    side : {"X", "Y"}
+        regression leaves part of ``conditioning`` in the residuals, which counts as dependence and affects
+        the level (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be
+        numeric.
+    attribute_to : {"X", "Y"}
         The side whose columns are the features.
-    factors, attribute, groups, interactions, seed, threads, columns
+    kernel_factors, attribution, groups, interactions, random_state, n_jobs, columns
         As for :func:`mmd_test`; the target's kernel is not transformed.
 
     Returns
     -------
-    TestResult
+    KernelTestResult
 
     Raises
     ------
@@ -505,30 +517,22 @@ def hsic_test(
     >>> result = riesz.hsic_test(X, y)
     >>> result.adjusted_pvalues <= 0.05
     array([False,  True, False])
-    >>> riesz.hsic_test(X[:, 0], y, given=X[:, 1]).pvalue > 0.05
+    >>> riesz.hsic_test(X[:, 0], y, conditioning=X[:, 1]).pvalue > 0.05
     True
     """
     if estimator not in ("biased", "unbiased"):
         raise ValueError(f"estimator = {estimator!r}: it is 'biased' or 'unbiased'")
-    if side not in ("X", "Y"):
-        raise ValueError(f"side = {side!r}: it is 'X' or 'Y'")
-    if null not in ("permutation", "wild_bootstrap"):
-        raise ValueError(f"null = {null!r}: it is 'permutation' or 'wild_bootstrap'")
-    if null == "permutation" and decay is not None:
-        raise ValueError("decay is a setting of null='wild_bootstrap': leave it out")
-    if null == "wild_bootstrap" and not _is_positive(decay):
-        raise ValueError(
-            f"decay = {decay!r}: for the wild bootstrap it is a positive number, the rows over which "
-            "dependence fades"
-        )
+    if attribute_to not in ("X", "Y"):
+        raise ValueError(f"attribute_to = {attribute_to!r}: it is 'X' or 'Y'")
+    _check_null(null, decay)
     if null == "wild_bootstrap" and estimator == "unbiased":
         raise ValueError("the wild bootstrap is for estimator='biased'")
     x, y = read(X, "X", choices=columns), read(Y, "Y", ["y"])
     _same_rows(y, "Y", x)
-    conditioning = None
-    if given is not None:
-        conditioning = read(given, "given", ["given"])
-        _same_rows(conditioning, "given", x)
+    conditioning_rows = None
+    if conditioning is not None:
+        conditioning_rows = read(conditioning, "conditioning", ["conditioning"])
+        _same_rows(conditioning_rows, "conditioning", x)
         x, y = _as_numbers(x, "X"), _as_numbers(y, "Y")
     attributed_rows, kernel_name, attributed_kernel, target, target_kernels = (
         x,
@@ -537,7 +541,7 @@ def hsic_test(
         y,
         target_kernel,
     )
-    if side == "Y":
+    if attribute_to == "Y":
         attributed_rows, kernel_name, attributed_kernel, target, target_kernels = (
             y,
             "target_kernel",
@@ -545,7 +549,9 @@ def hsic_test(
             x,
             kernel,
         )
-    target_kernel_texts = _kernels(target_kernels, target.names, "target_kernel" if side == "X" else "kernel")
+    target_kernel_texts = _kernels(
+        target_kernels, target.names, "target_kernel" if attribute_to == "X" else "kernel"
+    )
     if len(target_kernel_texts) > 1:
         raise ValueError(
             f"an aggregated test varies {kernel_name}, the kernel of the side that is attributed: give one "
@@ -554,16 +560,24 @@ def hsic_test(
     core = _core.hsic_test(
         attributed_rows,
         target,
-        conditioning,
+        conditioning_rows,
         _kernels(attributed_kernel, attributed_rows.names, kernel_name),
-        _multiples(lengthscales),
+        _multiples(length_scale_multiples),
         target_kernel_texts[0] if target_kernel_texts else None,
         estimator == "unbiased",
         None if decay is None else float(decay),
-        _options(factors, attribute, groups, interactions, permutations, seed, attributed_rows.names),
-        threads_of(threads),
+        _options(
+            kernel_factors,
+            attribution,
+            groups,
+            interactions,
+            n_permutations,
+            random_state,
+            attributed_rows.names,
+        ),
+        threads_of(n_jobs),
     )
-    return TestResult._wrap(core, "HSIC", attributed_rows.names)
+    return KernelTestResult._wrap(core, "HSIC", attributed_rows.names)
 
 
 # Settings
@@ -582,15 +596,14 @@ def _kernels(kernel: Any, names: list[str], label: str) -> list[str]:
     return [single._to_json(names) for single in kernels]
 
 
-def _multiples(lengthscales: Any) -> list[float] | None:
-    if lengthscales is None:
+def _multiples(length_scale_multiples: Any) -> list[float] | None:
+    if length_scale_multiples is None:
         return None
-    is_list = isinstance(lengthscales, Iterable) and not isinstance(lengthscales, str)
-    multiples = list(lengthscales) if is_list else []
+    is_list = isinstance(length_scale_multiples, Iterable) and not isinstance(length_scale_multiples, str)
+    multiples = list(length_scale_multiples) if is_list else []
     if not multiples or not all(_is_positive(multiple) for multiple in multiples):
         raise ValueError(
-            f"lengthscales = {lengthscales!r}: it is a list of positive numbers, which multiply the length "
-            "scales"
+            f"length_scale_multiples = {length_scale_multiples!r}: it is a list of positive numbers"
         )
     return [float(multiple) for multiple in multiples]
 
@@ -603,28 +616,40 @@ def _is_positive(value: Any) -> bool:
     )
 
 
+def _check_null(null: Any, decay: Any) -> None:
+    if null not in ("permutation", "wild_bootstrap"):
+        raise ValueError(f"null = {null!r}: it is 'permutation' or 'wild_bootstrap'")
+    if null == "permutation" and decay is not None:
+        raise ValueError("decay is a setting of null='wild_bootstrap': leave it out")
+    if null == "wild_bootstrap" and not _is_positive(decay):
+        raise ValueError(
+            f"decay = {decay!r}: for the wild bootstrap it is a positive number, the rows over which "
+            "dependence fades"
+        )
+
+
 def _options(
-    factors: str,
-    attribute: Any,
+    kernel_factors: str,
+    attribution: Any,
     groups: Any,
     interactions: Any,
-    permutations: Any,
-    seed: Any,
+    n_permutations: Any,
+    random_state: Any,
     names: list[str],
 ) -> _core._Options:
-    if attribute not in (True, False, "values"):
-        raise ValueError(f"attribute = {attribute!r}: it is True, 'values' or False")
-    if not attribute and (groups is not None or interactions):
+    if attribution not in ("significance", "values", None):
+        raise ValueError(f"attribution = {attribution!r}: it is 'significance', 'values' or None")
+    if attribution is None and (groups is not None or interactions):
         raise ValueError(
-            "groups and interactions are of values, and attribute=False asks for none: leave out either"
+            "groups and interactions are of values, and attribution=None asks for none: leave out either"
         )
-    if not is_whole(permutations) or permutations < 0:
-        raise ValueError(f"permutations = {permutations!r}: it is a whole number from 0")
-    if not is_whole(seed) or not 0 <= seed < 2**64:
-        raise ValueError(f"seed = {seed!r}: it is a whole number from 0 to 2**64 - 1")
-    mode = attribute if isinstance(attribute, str) else "significance" if attribute else "nothing"
+    if not is_whole(n_permutations) or n_permutations < 0:
+        raise ValueError(f"n_permutations = {n_permutations!r}: it is a whole number from 0")
+    if not is_whole(random_state) or not 0 <= random_state < 2**64:
+        raise ValueError(f"random_state = {random_state!r}: it is a whole number from 0 to 2**64 - 1")
+    mode = attribution or "nothing"
     players = None if groups is None else players_of(groups, None, names)
-    return factors, mode, players, bool(interactions), int(permutations), int(seed)
+    return kernel_factors, mode, players, bool(interactions), int(n_permutations), int(random_state)
 
 
 def _same_rows(rows: Rows, label: str, x: Rows) -> None:

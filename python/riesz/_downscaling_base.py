@@ -196,26 +196,27 @@ class Downscaled(BaseEstimator):
         if len(self._parts) > 1:
             raise ValueError(
                 f"this is an average of {len(self._parts)} models, and a file holds one: fit with "
-                "average=False, save the model "
+                "n_hyperparameter_samples=0, save the model "
                 "of the best hyper-parameters, model.expansion_.save(path), or pickle the average"
             )
         self.expansion_.save(path, posterior=posterior)
 
 
-def draws_of(average: Any, targets: int, optimizer: Any, reason: str | None) -> int | None:
+def draws_of(n_samples: Any, targets: int, optimizer: Any, reason: str | None) -> int | None:
     """Returns the number of draws of hyper-parameters, if any; ``reason`` is a reason for none."""
     if optimizer is None:
         reason = "optimizer=None keeps hyper-parameters as they are"
-    if isinstance(average, str) and average == "auto":
+    if isinstance(n_samples, str) and n_samples == "auto":
         return _DRAWS if reason is None and 5 <= targets <= _FEW_TARGETS else None
-    if isinstance(average, (bool, np.bool_)):
-        draws = _DRAWS if average else None
-    elif is_whole(average):
-        draws = _count("average", average, 2)
-    else:
-        raise ValueError(f"average = {average!r}: it is 'auto', True, False or a number of draws")
-    if draws is not None and reason is not None:
-        raise ValueError(f"average = {average!r}: {reason}, so there is nothing to average: average=False")
+    if not is_whole(n_samples):
+        raise ValueError(f"n_hyperparameter_samples = {n_samples!r}: it is 'auto' or a whole number")
+    if n_samples == 0:
+        return None
+    draws = _count("n_hyperparameter_samples", n_samples, 2)
+    if reason is not None:
+        raise ValueError(
+            f"n_hyperparameter_samples = {draws}: {reason}, so there is nothing to average: take 0"
+        )
     return draws
 
 
@@ -224,7 +225,7 @@ def few_draws_warning(effective: float | None) -> list[str]:
     if effective is None or effective >= 10:
         return []
     summary = f"the draws of hyper-parameters are worth {effective:.1f} of their posterior's own"
-    return [f"{summary}, which is a rough average: give more of them, average=500 say"]
+    return [f"{summary}, which is a rough average: give more of them, n_hyperparameter_samples=500 say"]
 
 
 def not_negative(name: str, value: Any, or_auto: bool = False) -> float | None:

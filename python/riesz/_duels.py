@@ -31,16 +31,16 @@ def explain(
     background: Any = None,
     *,
     game: str = "independent",
-    weights: Any = None,
+    background_weights: Any = None,
     contexts: Any = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     index: str = "shapley",
     covariance: bool = False,
-    ridge: float | None = None,
-    centred: bool = True,
+    conditional_ridge: float | None = None,
+    centered: bool = True,
     shifts: int = 16,
-    permutations: int | None = None,
-    seed: int = 0,
+    n_orders: int | None = None,
+    random_state: int = 0,
     names: tuple[Sequence[str], Sequence[str]] | None = None,
     shares: tuple[list[int], list[float]] | None = None,
 ) -> Explanation:
@@ -57,19 +57,20 @@ def explain(
         )
     if game not in GAMES:
         raise ValueError(f"game = {game!r}: it is one of {', '.join(map(repr, GAMES))}")
-    if weights is not None and game in ("matches", "baseline", "functional", "contexts"):
+    if background_weights is not None and game in ("matches", "baseline", "functional", "contexts"):
         raise ValueError(
-            f"weights: the game {game!r} has no use for them; repeat rows of the background instead"
+            f"background_weights: the game {game!r} has no use for them; repeat rows of the background "
+            "instead"
         )
-    if not is_whole(seed) or not 0 <= seed < 2**64:
-        raise ValueError(f"seed = {seed!r}: it is a whole number, 0 or more")
+    if not is_whole(random_state) or not 0 <= random_state < 2**64:
+        raise ValueError(f"random_state = {random_state!r}: it is a whole number, 0 or more")
     for name, members in (groups or {}).items():
         if isinstance(members, str):
             raise TypeError(f"group '{name}' is {members!r}: it is a list of columns")
     if not is_whole(shifts) or shifts < 2:
         raise ValueError(f"shifts = {shifts!r}: it is a whole number, at least 2")
-    if permutations is not None and (not is_whole(permutations) or permutations < 16):
-        raise ValueError(f"permutations = {permutations!r}: it is None or a whole number, at least 16")
+    if n_orders is not None and (not is_whole(n_orders) or n_orders < 16):
+        raise ValueError(f"n_orders = {n_orders!r}: it is None or a whole number, at least 16")
     if game in ("functional", "contexts") and background is not None:
         raise ValueError(f"the game {game!r} takes no background of items")
     if game not in ("functional", "contexts") and background is None:
@@ -96,8 +97,11 @@ def explain(
         columns = ([all_columns[j] for j in context_columns], [levels[j] for j in context_columns])
         context_table = (*columns, as_numbers(_rows(contexts), columns[0], "contexts", columns[1]))
     count = 0 if table is None else len(table[2])
-    if weights is not None and np.shape(weights) != (count,):
-        raise ValueError(f"weights have the shape {np.shape(weights)}: the background has {count} rows")
+    if background_weights is not None and np.shape(background_weights) != (count,):
+        raise ValueError(
+            f"background_weights have the shape {np.shape(background_weights)}: the background has {count} "
+            "rows"
+        )
     players = [(str(name), [str(column) for column in columns]) for name, columns in (groups or {}).items()]
     player_columns = [*items, *(all_columns[j] for j in context_columns)]
     for name, members in players:
@@ -112,12 +116,17 @@ def explain(
     core = _core.explain_duels(
         model._with_posterior(),
         (all_columns, levels, cells),
-        (game, table, None if weights is None else [float(w) for w in weights], context_table),
+        (
+            game,
+            table,
+            None if background_weights is None else [float(w) for w in background_weights],
+            context_table,
+        ),
         players,
         str(index),
         bool(covariance),
-        (None if ridge is None else float(ridge), bool(centred)),
-        (int(shifts), None if permutations is None else int(permutations), int(seed)),
+        (None if conditional_ridge is None else float(conditional_ridge), bool(centered)),
+        (int(shifts), None if n_orders is None else int(n_orders), int(random_state)),
         _side_names(names, len(cells), shares),
     )
     return Explanation(core)

@@ -206,11 +206,11 @@ class Expansion:
             )
         return np.concatenate(available_parts)
 
-    def sample(self, X: Any, n_samples: int = 1, seed: int = 0) -> np.ndarray:
+    def sample(self, X: Any, n_samples: int = 1, random_state: int = 0) -> np.ndarray:
         """Returns joint draws of the outputs from the posterior: (rows, n_samples), or (rows, m, n_samples)
         for several outputs. Up to 1e-7 of the prior variance is added if the covariance cannot be factored
         otherwise."""
-        drawn = np.moveaxis(self._core.sample(self._rows(X), n_samples, seed), 0, 1)
+        drawn = np.moveaxis(self._core.sample(self._rows(X), n_samples, random_state), 0, 1)
         return drawn[:, 0] if drawn.shape[1] == 1 else drawn
 
     @property

@@ -79,13 +79,13 @@ class Experiments:
         choice = self._choice(candidates, by_treatment(bounds, self._columns().treatments), costs)
         return suggested([choice], n, minimize, acquisition, prior, supported, random_state)
 
-    def observe(self, doses: Any, outcomes: Any, *, sd: Any = None) -> Self:
+    def observe(self, doses: Any, outcomes: Any, *, std: Any = None) -> Self:
         """Adds experiments: ``doses`` that were set, as ``grid`` in :meth:`effect`, and their outcomes, one
-        number each. ``sd`` is the standard deviation of outcomes around the effect, one number or one each, 0
-        if they are exact; by default it is estimated if there are at least four experiments. :meth:`suggest`
-        and :meth:`posterior` use the experiments; :meth:`effect` uses the studies alone."""
+        number each. ``std`` is the standard deviation of outcomes around the effect, one number or one each,
+        0 if they are exact; by default it is estimated if there are at least four experiments.
+        :meth:`suggest` and :meth:`posterior` use the experiments; :meth:`effect` uses the studies alone."""
         self._trials = with_trials(
-            self._trials_so_far(), self._columns().treated(doses, "doses"), outcomes, sd
+            self._trials_so_far(), self._columns().treated(doses, "doses"), outcomes, std
         )
         return self
 

@@ -71,7 +71,7 @@ class Explainer:
 
         Multiplicative models are explained on their multiplicative scale: generalised linear models with a
         log link (also of statsmodels) by their mean, naive Bayes by its odds, lifelines' CoxPHFitter by its
-        hazard ratio; see also :func:`riesz.odds`.
+        hazard ratio; see also :func:`riesz.odds_model`.
 
         Models of BoTorch are explained in the columns and units of the user, by the mean of their posterior.
         If they transform an outcome by ``Log``, it is the mean of its logarithm.
@@ -92,7 +92,7 @@ class Explainer:
         Rows from which absent features take their values. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
         The meaning of an absent feature; see :mod:`riesz.games`, whose classes carry a game's settings, for
-        example ``riesz.Observational(background, ridge=0.01)``. ``"auto"`` is interventional with a
+        example ``riesz.Observational(X, conditional_ridge=0.01)``. ``"auto"`` is interventional with a
         background and functional without one.
     index : str, default "shapley"
         The kind of value, in exact games. ``"shapley"`` is the contribution of a feature, averaged over all
@@ -122,39 +122,39 @@ class Explainer:
         Whether to explain a classifier's probabilities instead of its latent outputs, such as log odds. For
         riesz's models with up to 13 features all coalitions are evaluated exactly, and every ``index`` is
         exact within its bound if no factor of the kernel exceeds 1; otherwise Shapley values are exact for up
-        to 12 features. With more features, values are estimated from ``coalitions`` coalitions. Other models
-        are explained by their ``predict_proba``.
+        to 12 features. With more features, values are estimated from ``n_coalitions`` coalitions. Other
+        models are explained by their ``predict_proba``.
     link : {"identity", "logit"}, default "identity"
         ``"logit"`` explains the log odds of each class, from the ``predict_proba`` of any classifier, and
         needs a background.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that are present or absent together as one player. Each other column is a
         player.
-    weights : array of shape (b,), optional
+    background_weights : array of shape (b,), optional
         Weights of the background rows.
-    threads : int, optional
-        Number of threads, by default one per core. Results do not depend on it.
+    n_jobs : int, optional
+        Number of threads; ``None`` or -1 for one per core. Results do not depend on it.
     estimator : {"permutation", "kernel_shap"}, optional
         How values of a function are computed. The default is permutations for the interventional game and
-        KernelSHAP for the observational one. KernelSHAP evaluates ``coalitions`` coalitions, the same for all
-        rows, or all coalitions if there are fewer. With an estimator, a kernel model is explained by its
+        KernelSHAP for the observational one. KernelSHAP evaluates ``n_coalitions`` coalitions, the same for
+        all rows, or all coalitions if there are fewer. With an estimator, a kernel model is explained by its
         predictions and not by its kernel.
-    coalitions : int, default 4096
+    n_coalitions : int, default 4096
         For the observational game and KernelSHAP: the maximum number of coalitions. Up to 12 features the
         default includes all coalitions, and values are exact. With more features they are estimated with
-        standard errors, and :meth:`extend` adds coalitions.
-    std_error : float, optional
+        standard errors, and :meth:`refine` adds coalitions.
+    target_std_error : float, optional
         For the observational game and KernelSHAP: stops when no standard error exceeds this number.
-    permutations : int, default 2
+    n_orders : int, default 2
         Number of random orders of the features for each background row, at least 2, and at least 16 over all
         background rows. Standard errors decrease with its square root. A row takes about
-        ``2 * permutations * b * d`` calls of the model. If evaluating all coalitions takes at most 5/4 of
+        ``2 * n_orders * b * d`` calls of the model. If evaluating all coalitions takes at most 5/4 of
         that, they are evaluated instead, and values are exact.
-    seed : int, default 0
+    random_state : int, default 0
         Seed of the draws for estimates and for the observational game.
 
-        ``coalitions``, ``std_error``, ``permutations`` and ``seed`` are refused if they have no effect, for
-        example when values are exact.
+        ``n_coalitions``, ``target_std_error`` and ``n_orders`` are refused if they have no
+        effect, for example when values are exact.
     covariance : bool, default False
         Whether explanations include the posterior :attr:`~Explanation.covariance` of the Shapley values, and
         with it :meth:`~Explanation.interval`. For Gaussian processes of riesz and scikit-learn, and model
@@ -214,14 +214,14 @@ class Explainer:
         probabilities: bool = False,
         link: str = "identity",
         groups: Groups | None = None,
-        weights: Any = None,
+        background_weights: Any = None,
         estimator: str | None = None,
-        coalitions: int | None = None,
-        std_error: float | None = None,
-        permutations: int | None = None,
-        seed: int | None = None,
+        n_coalitions: int | None = None,
+        target_std_error: float | None = None,
+        n_orders: int | None = None,
+        random_state: int | None = None,
         covariance: bool = False,
-        threads: int | None = None,
+        n_jobs: int | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
         if isinstance(model, (str, os.PathLike)):
@@ -233,10 +233,10 @@ class Explainer:
         budget = {
             "index": index,
             "estimator": estimator,
-            "coalitions": coalitions,
-            "std_error": std_error,
-            "permutations": permutations,
-            "seed": seed,
+            "n_coalitions": n_coalitions,
+            "target_std_error": target_std_error,
+            "n_orders": n_orders,
+            "random_state": random_state,
             "covariance": covariance or None,
         }
         # Pickles and copies are made from these arguments.
@@ -245,15 +245,15 @@ class Explainer:
             "background": background,
             "game": game,
             "groups": groups,
-            "weights": weights,
+            "background_weights": background_weights,
             "unions": unions,
             "probabilities": probabilities,
             "link": link,
-            "threads": threads,
+            "n_jobs": n_jobs,
             "output_names": output_names,
             **budget,
         }
-        self._threads = threads_of(threads)
+        self._threads = threads_of(n_jobs)
         if link not in ("identity", "logit"):
             raise ValueError(
                 f"link = {link!r}: it is 'identity', or 'logit' for the log-odds of a classifier's "
@@ -263,12 +263,14 @@ class Explainer:
         if self._texts is not None:
             self._prepare_texts(self._texts, budget)
             return
-        chosen_game = game_of(game, background, weights)
+        chosen_game = game_of(game, background, background_weights)
         self._background, self._weights = (
-            (background, weights) if chosen_game is None else (chosen_game.background, chosen_game.weights)
+            (background, background_weights)
+            if chosen_game is None
+            else (chosen_game.background, chosen_game.weights)
         )
         if self._weights is not None and self._background is None:
-            raise ValueError("weights are weights of background rows: give a background")
+            raise ValueError("background_weights are weights of background rows: give a background")
         # A model of riesz selects its columns by name; models of scikit-learn need the data frame unchanged.
         self._select_columns = getattr(model, "_select_columns", lambda rows, label: collected(rows, label))
         if self._background is not None:
@@ -333,10 +335,10 @@ class Explainer:
         except UnsupportedModelError as error:
             self._prepare_estimates(error, chosen_game is not None and chosen_game.takes_a_kernel)
 
-    def _prepare_texts(self, texts: Texts, budget: dict[str, Any]) -> None:
+    def _prepare_texts(self, texts: Texts, options: dict[str, Any]) -> None:
         """Prepares an explainer of texts: each text is explained by its own model over its words."""
         arguments = self._arguments
-        for name in ("weights", "unions", "covariance"):
+        for name in ("background_weights", "unions", "covariance"):
             if arguments[name] is not None and arguments[name] is not False:
                 raise ValueError(f"{name} has no use for texts, whose features are their words: leave it out")
         if not isinstance(arguments["game"], str) or arguments["game"] not in ("auto", "baseline"):
@@ -349,9 +351,9 @@ class Explainer:
                 "text"
             )
             warnings.warn(message, stacklevel=3)
-        self._cores, self._budget = (
+        self._cores, self._options = (
             [],
-            {name: value for name, value in budget.items() if name != "covariance"},
+            {name: value for name, value in options.items() if name != "covariance"},
         )
         self.feature_names, self._players, self.game = [], [], "baseline"
         self._imported = Imported([], texts.explained, [], texts.kind, [])
@@ -361,7 +363,7 @@ class Explainer:
         """Explains one text as a function of which of its words are present."""
         d = len(imported.feature_names)
         explainer = Explainer(
-            imported, np.zeros((1, d)), game="baseline", groups=groups, threads=self._threads, **self._budget
+            imported, np.zeros((1, d)), game="baseline", groups=groups, n_jobs=self._threads, **self._options
         )
         return explainer(np.ones((1, d)))
 
@@ -378,7 +380,8 @@ class Explainer:
             self._weights = np.ascontiguousarray(self._weights, dtype=np.float64)
             if self._weights.shape != (b,):
                 raise ValueError(
-                    f"weights has the shape {self._weights.shape}: one number a background row is needed"
+                    f"background_weights has the shape {self._weights.shape}: one number a background row "
+                    "is needed"
                 )
 
     def _compare(self, X: Any) -> None:
@@ -501,12 +504,12 @@ class Explainer:
             )
         return self._explain(self._select_columns(X, "X"), None, None)
 
-    def extend(
-        self, explanation: Explanation, coalitions: int, *, std_error: float | None = None
+    def refine(
+        self, explanation: Explanation, n_coalitions: int, *, target_std_error: float | None = None
     ) -> Explanation:
-        """Explains the rows of ``explanation`` again with ``coalitions`` coalitions of features, or until no
-        standard error exceeds ``std_error``. Coalitions that were evaluated are not evaluated again. The
-        result equals that of an explainer with ``coalitions`` from the start.
+        """Explains the rows of ``explanation`` again with ``n_coalitions`` coalitions of features, or until
+        no standard error exceeds ``target_std_error``. Coalitions that were evaluated are not evaluated
+        again. The result equals that of an explainer with ``n_coalitions`` from the start.
 
         This applies to estimates by coalitions: the observational game and KernelSHAP. Such an explanation
         keeps its evaluations, 4 bytes per coalition, row and output, up to 1 GB. Selections, files and
@@ -527,15 +530,15 @@ class Explainer:
             raise ValueError(f"the explanation has no coalitions to go on from: {why}")
         if kept.explainer is not self:
             raise ValueError(
-                "the explanation is another explainer's: extend it with the explainer that made it"
+                "the explanation is another explainer's: refine it with the explainer that made it"
             )
         evaluated = max(sample.coalitions for sample in kept.samples)
-        if not is_whole(coalitions) or coalitions <= evaluated:
+        if not is_whole(n_coalitions) or n_coalitions <= evaluated:
             raise ValueError(
-                f"coalitions = {coalitions!r}: it is a whole number above the {evaluated} that have been "
+                f"n_coalitions = {n_coalitions!r}: it is a whole number above the {evaluated} that have been "
                 "valued"
             )
-        return self._explain(kept.X, (int(coalitions), std_error), kept)
+        return self._explain(kept.X, (int(n_coalitions), target_std_error), kept)
 
     def _explain(self, X: Any, budget: Budget | None, kept: Kept | None) -> Explanation:
         names, players = self._names(X)
@@ -689,7 +692,7 @@ class Explainer:
                 raise ValueError(f"the name '{name}' is used twice: rename the group or the column")
         return given_names, players
 
-    def robustness(self, delta: Any) -> np.ndarray:
+    def value_bound(self, delta: Any) -> np.ndarray:
         """Returns a bound on the change of any Shapley value of any row, for each output, if no column of the
         row changes by more than ``delta``. It is proved from the norm of the model (Chau et al. 2022, Theorem
         6) and is often far larger than the actual change.
@@ -715,7 +718,7 @@ class Explainer:
             [np.sum(list(islice(bounds, len(block))), axis=0) for block in self._imported.blocks]
         )
 
-    def variance_shares(self, X: Any) -> Explanation:
+    def explain_variance(self, X: Any) -> Explanation:
         """Explains the posterior variance of the (latent) function at the rows of ``X``, in squared units of
         the output.
 
@@ -729,12 +732,12 @@ class Explainer:
         a small background or a baseline."""
         if not self._cores or not self._arguments["covariance"]:
             raise ValueError(
-                "variance_shares needs a posterior: explain a Gaussian process, riesz.Explainer(model, "
+                "explain_variance needs a posterior: explain a Gaussian process, riesz.Explainer(model, "
                 "background, covariance=True)"
             )
         if self._mixture is not None:
             raise ValueError(
-                "variance_shares needs one posterior, and this is an average of several: explain "
+                "explain_variance needs one posterior, and this is an average of several: explain "
                 "model.expansion_"
             )
         X = self._select_columns(X, "X")

@@ -36,7 +36,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Kept:
-    """The data with which :meth:`riesz.Explainer.extend` continues."""
+    """The data with which :meth:`riesz.Explainer.refine` continues."""
 
     explainer: Any
     X: Any
@@ -70,9 +70,9 @@ class Duel:
     #: ``probability``, which is a mean, if that lies outside.
     interval: tuple[float, float] | None = None
     #: Probability of a tie, for a model with ``ties="model"``; else ``None``.
-    tie: float | None = None
+    probability_tie: float | None = None
     #: Posterior probability that the left item is better.
-    superiority: float | None = None
+    probability_better: float | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Explanation:
         # Arrays are always rows × players × outputs, and rows × outputs. `squeezed` marks axes that were
         # selected by a number or name and are not shown.
         self._squeezed = squeezed
-        # Data for Explainer.extend; selections, files and pickles have none.
+        # Data for Explainer.refine; selections, files and pickles have none.
         self._kept = kept
         self._players, self.column_names = core.sets, core.data[0]
         self.feature_names = [name for name, _ in self._players]
@@ -149,7 +149,7 @@ class Explanation:
     _std_error = cached_property(lambda self: self._core.std_error)
     # Rows × sets × sets × outputs.
     _covariance = cached_property(lambda self: self._core.covariance)
-    _sd = cached_property(lambda self: self._core.sd)
+    _std = cached_property(lambda self: self._core.sd)
 
     # Arrays
     # ------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Explanation:
     def covariance(self) -> Any:
         """The posterior covariance of the values of a row, (n, d, d), or (n, d, d, m); for a single feature
         its variance. ``None`` without ``Explainer(..., covariance=True)``, and for tables, which contain
-        :attr:`sd` alone."""
+        :attr:`std` alone."""
         if self._covariance is None:
             return None
         if self._squeezed[1]:
@@ -232,15 +232,15 @@ class Explanation:
         return self._shown(self._covariance, (0, 1, 1, 2))
 
     @property
-    def sd(self) -> Any:
+    def std(self) -> Any:
         """The posterior standard deviation of each value, in the shape of :attr:`values`. It measures the
         uncertainty of the model, whereas :attr:`std_error` measures the error of the computation. ``None``
         without ``Explainer(..., covariance=True)``."""
-        return None if self._sd is None else self._shown(self._sd, (0, 1, 2))
+        return None if self._std is None else self._shown(self._std, (0, 1, 2))
 
     @property
-    def sure_by(self) -> dict[str, Any] | None:
-        """The source of :attr:`sd` and :attr:`covariance`, for example ``{"kind": "posterior"}``; ``None``
+    def uncertainty_source(self) -> dict[str, Any] | None:
+        """The source of :attr:`std` and :attr:`covariance`, for example ``{"kind": "posterior"}``; ``None``
         without them."""
         source = self._core.sure_by
         return None if source is None else json.loads(source)
@@ -251,7 +251,7 @@ class Explanation:
         self._check_uncertainty(joint=False)
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
-        half_width = NormalDist().inv_cdf((1 + level) / 2) * self.sd
+        half_width = NormalDist().inv_cdf((1 + level) / 2) * self.std
         return self.values - half_width, self.values + half_width
 
     def importance(self, level: float = 0.95) -> dict[str, np.ndarray]:
@@ -287,7 +287,7 @@ class Explanation:
             "in_order": in_order,
         }
 
-    def probability(self, a: str | int, b: str | int, *, by_size: bool = True) -> Any:
+    def probability_of_larger(self, a: str | int, b: str | int, *, by_size: bool = True) -> Any:
         """Returns the probability that the absolute value of feature ``a``, a name or number, is larger than
         that of ``b``, for each row; without ``by_size`` the value itself; (n,), or (n, m). Exact up to
         rounding, because values are jointly normal."""
@@ -302,22 +302,26 @@ class Explanation:
             self._core.probability(int(positions[0]), int(positions[1]), bool(by_size)), (0, 2)
         )
 
-    def probability_of_top(self, k: int, *, n_samples: int = 10_000, seed: int = 0) -> tuple[Any, Any]:
+    def probability_of_top(
+        self, k: int, *, n_samples: int = 10_000, random_state: int = 0
+    ) -> tuple[Any, Any]:
         """Returns the probability that the ``k`` features with the largest absolute values in a row are the
         true top ``k``, and its standard error, estimated from draws; each (n,), or (n, m)."""
         self._check_uncertainty(joint=True)
-        estimates = self._core.probability_of_top(_count(k, "k"), _count(n_samples, "n_samples"), seed)
+        estimates = self._core.probability_of_top(
+            _count(k, "k"), _count(n_samples, "n_samples"), random_state
+        )
         return self._shown(estimates[0], (0, 2)), self._shown(estimates[1], (0, 2))
 
-    def sample(self, n_samples: int, *, seed: int = 0) -> Any:
+    def sample(self, n_samples: int, *, random_state: int = 0) -> Any:
         """Returns draws of all values of a row from their posterior, (n_samples, n, d), or (n_samples, n, d,
         m). Features have the row's :attr:`covariance`; rows are drawn independently of each other."""
         self._check_uncertainty(joint=True)
-        draws = self._core.draws(_count(n_samples, "n_samples"), seed)
+        draws = self._core.draws(_count(n_samples, "n_samples"), random_state)
         return np.stack([self._shown(draw, (0, 1, 2)) for draw in draws])
 
     def _check_uncertainty(self, joint: bool) -> None:
-        if self._sd is None:
+        if self._std is None:
             raise ValueError(
                 "the explanation has no posterior: explain a Gaussian process, Explainer(model, background, "
                 "covariance=True)"
@@ -364,9 +368,15 @@ class Explanation:
             return None
         duels = []
         for record in json.loads(self._core.duels):
-            duel, win_probability = Duel(record["left"], record["right"]), record.get("chance")
-            if win_probability is not None:
-                duel = replace(duel, **{**win_probability, "interval": tuple(win_probability["interval"])})
+            duel, outcome = Duel(record["left"], record["right"]), record.get("chance")
+            if outcome is not None:
+                duel = replace(
+                    duel,
+                    probability=outcome["probability"],
+                    interval=tuple(outcome["interval"]),
+                    probability_tie=outcome.get("tie"),
+                    probability_better=outcome["superiority"],
+                )
             duels.append(duel)
         return duels
 
@@ -379,7 +389,7 @@ class Explanation:
         ``weights``, not negative and by default equal, are (n,) for one mean, or (k, n) for k means. Bounds
         are means of bounds plus a rounding term. Standard errors are means of standard errors, which are
         upper bounds of those of the means. The covariance between rows is not kept, so a mean over several
-        rows has neither :attr:`sd` nor :attr:`covariance`."""
+        rows has neither :attr:`std` nor :attr:`covariance`."""
         if self._squeezed[0]:
             raise ValueError("this is the explanation of a single row, which is its own mean")
         count = len(self.row_numbers)
@@ -481,7 +491,7 @@ class Explanation:
     def to_frame(self, library: str = "pandas") -> Any:
         """Returns a table with one line per row and output: ``row, output, base_value, prediction,
         residual``, then one column per feature. Estimated values have their standard errors in
-        ``std_error:feature``, and :attr:`sd` is in ``sd:feature``. The command line writes the same table,
+        ``std_error:feature``, and :attr:`std` is in ``sd:feature``. The command line writes the same table,
         and :meth:`from_frame` reads it. ``library`` is ``"pandas"`` or ``"polars"``."""
         n, m = len(self.row_numbers), len(self.output_names)
         columns = {

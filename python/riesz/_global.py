@@ -13,7 +13,7 @@ from ._explainer import Explainer
 from ._explanation import Explanation
 from ._model_loading import Part
 from ._player_groups import Groups, model_players
-from ._validation import is_whole
+from ._validation import is_whole, threads_of
 
 __all__ = ["SageValues", "SobolIndices", "sage_values", "sobol_indices"]
 
@@ -36,24 +36,24 @@ class SobolIndices:
     bound: Any
     #: The values of the requested ``index``, not divided by the variance, as an explanation of one row.
     explanation: Explanation
-    #: With ``draws``, the indices of functions drawn from the posterior: ``first_order``, ``shapley_effects``
-    #: and ``total_order``, of shape (draws, d) or (draws, d, m), and ``variance``, (draws,) or (draws, m).
-    draws: dict[str, np.ndarray] | None = None
+    #: With ``n_samples``, the indices of functions drawn from the posterior: ``first_order``,
+    #: ``shapley_effects`` and ``total_order``, (n_samples, d) or (n_samples, d, m), and ``variance``.
+    samples: dict[str, np.ndarray] | None = None
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[Any, Any]]:
-        """Returns credible intervals with probability ``level`` for each entry of :attr:`draws`, from
+        """Returns credible intervals with probability ``level`` for each entry of :attr:`samples`, from
         quantiles of the draws. They are central, but are extended to the estimate if it lies outside. Far
         from the support points draws vary less than the posterior."""
-        if self.draws is None:
+        if self.samples is None:
             raise ValueError(
-                "there are no draws: take a Gaussian process, sobol_indices(model, background, "
-                "posterior=True, draws=200)"
+                "there are no samples: take a Gaussian process, sobol_indices(model, background, "
+                "posterior=True, n_samples=200)"
             )
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
         ends = (1 - level) / 2, (1 + level) / 2
         intervals = {}
-        for name, drawn in self.draws.items():
+        for name, drawn in self.samples.items():
             low, high = np.quantile(drawn, ends, axis=0)
             intervals[name] = np.fmin(low, getattr(self, name)), np.fmax(high, getattr(self, name))
         return intervals
@@ -115,10 +115,10 @@ class SageValues:
 
 
 def single_expansion(
-    model: Any, background: Any, groups: Groups | None, weights: Any, game: str
+    model: Any, background: Any, groups: Groups | None, background_weights: Any, game: str
 ) -> tuple[Explainer, Part, list[Any]]:
     """Returns an explainer of the model, its only expansion, and the players with a column in it."""
-    explainer = Explainer(model, background, game=game, groups=groups, weights=weights)
+    explainer = Explainer(model, background, game=game, groups=groups, background_weights=background_weights)
     parts = explainer._imported.parts
     if not explainer._cores or explainer.exactness != "exact":
         raise UnsupportedModelError(
@@ -146,11 +146,11 @@ def sobol_indices(
     *,
     groups: Groups | None = None,
     index: str = "shapley",
-    weights: Any = None,
+    background_weights: Any = None,
     posterior: bool = False,
-    draws: int = 0,
-    seed: int = 0,
-    threads: int | None = None,
+    n_samples: int = 0,
+    random_state: int = 0,
+    n_jobs: int | None = None,
 ) -> SobolIndices:
     """Sobol indices and Shapley effects: each feature's share of the variance of a model's output.
 
@@ -169,19 +169,19 @@ def sobol_indices(
     index : str, default "shapley"
         The values in :attr:`SobolIndices.explanation`, as for :class:`riesz.Explainer`; ``"moebius"`` gives
         first-order and second-order Sobol indices times the variance.
-    weights : array of shape (b,), optional
+    background_weights : array of shape (b,), optional
     posterior : bool, default False
         For Gaussian processes with a posterior: whether to return the exact posterior mean of the indices'
         numerators and of the variance, instead of those of the mean function. They include the posterior
         variance, so variances are larger.
-    draws : int, default 0
-        With ``posterior``: number of functions drawn from the posterior, for :attr:`SobolIndices.draws` and
+    n_samples : int, default 0
+        With ``posterior``: number of functions drawn from the posterior, for :attr:`SobolIndices.samples` and
         :meth:`~SobolIndices.interval`. A draw is exact at the support points; elsewhere it is the conditional
         mean given its values there, so draws vary too little at inputs far from support points. Directions
         with a prior variance below 1e-9 of the largest are omitted.
-    seed : int, default 0
+    random_state : int, default 0
         Seed of the draws.
-    threads : int, optional
+    n_jobs : int, optional
 
     Notes
     -----
@@ -199,10 +199,13 @@ def sobol_indices(
     >>> bool((found.shapley_effects <= found.total_order).all())
     True
     """
-    explainer, part, active_players = single_expansion(model, background, groups, weights, "marginal_product")
-    if not is_whole(draws) or draws < 0 or (draws and not posterior):
+    explainer, part, active_players = single_expansion(
+        model, background, groups, background_weights, "marginal_product"
+    )
+    if not is_whole(n_samples) or n_samples < 0 or (n_samples and not posterior):
         raise ValueError(
-            f"draws = {draws!r}: it is a whole number, and draws are from a posterior: give posterior=True"
+            f"n_samples = {n_samples!r}: it is a whole number, and samples are from a posterior: give "
+            "posterior=True"
         )
     rows = explainer._model_rows(explainer._background, "background")[0]
 
@@ -216,7 +219,7 @@ def sobol_indices(
             str(index).lower(),
             bool(posterior),
             draws,
-            threads,
+            threads_of(n_jobs),
         )
         variance, bounds = core.predictions[0], np.asarray(bound)
         scale = np.full(len(bounds), np.nan)
@@ -229,11 +232,11 @@ def sobol_indices(
     single = len(bounds) == 1
     shaped = {name: values[0] if single else values.T for name, values in indices.items()}
     draws_by_name = None
-    if draws:
-        _, drawn_values, _ = find((int(draws), int(seed)))
+    if n_samples:
+        _, drawn_values, _ = find((int(n_samples), int(random_state)))
         # Shapes (outputs, draws, players) and (outputs, draws).
         values_by_draw = {
-            name: draws_of_output.reshape(len(bounds), draws, *draws_of_output.shape[1:])
+            name: draws_of_output.reshape(len(bounds), n_samples, *draws_of_output.shape[1:])
             for name, draws_of_output in drawn_values.items()
         }
         draws_by_name = {
@@ -248,7 +251,7 @@ def sobol_indices(
         variance=shaped["variance"],
         bound=bounds[0] if single else bounds,
         explanation=Explanation(core),
-        draws=draws_by_name,
+        samples=draws_by_name,
     )
 
 
@@ -259,17 +262,17 @@ def sage_values(
     background: Any = None,
     *,
     groups: Groups | None = None,
-    weights: Any = None,
-    permutations: int = 256,
-    seed: int = 0,
-    threads: int | None = None,
+    background_weights: Any = None,
+    n_orders: int = 256,
+    random_state: int = 0,
+    n_jobs: int | None = None,
 ) -> SageValues:
     """SAGE values: the contribution of each feature to reducing a model's loss (Covert, Lundberg and Lee
     2020).
 
     The value of a coalition is the loss of the mean prediction minus the loss of the predictions in which
     absent features are averaged over the background. It is computed for all rows with the whole background.
-    Orders of features are drawn at random only if there are more than ``2 * permutations * d`` coalitions.
+    Orders of features are drawn at random only if there are more than ``2 * n_orders * d`` coalitions.
 
     Parameters
     ----------
@@ -284,11 +287,11 @@ def sage_values(
     background : array or data frame of shape (b, d), optional
         Rows from which absent features take their values, by default ``X``. The cost grows with n · b.
     groups : dict of name to list of columns, optional
-    weights : array of shape (b,), optional
-    permutations : int, default 256
+    background_weights : array of shape (b,), optional
+    n_orders : int, default 256
         Number of random orders; each is also used in reverse.
-    seed : int, default 0
-    threads : int, optional
+    random_state : int, default 0
+    n_jobs : int, optional
 
     Examples
     --------
@@ -301,10 +304,10 @@ def sage_values(
     (0, True)
     """
     explainer, part, active_players = single_expansion(
-        model, X if background is None else background, groups, weights, "interventional"
+        model, X if background is None else background, groups, background_weights, "interventional"
     )
-    if not is_whole(permutations) or permutations < 1:
-        raise ValueError(f"permutations = {permutations!r}: it is a whole number, at least 1")
+    if not is_whole(n_orders) or n_orders < 1:
+        raise ValueError(f"n_orders = {n_orders!r}: it is a whole number, at least 1")
     rows = explainer._model_rows(explainer._background, "background")[0]
     labelled_rows = explainer._model_rows(explainer._select_columns(X, "X"), "X")[0]
     core, numbers, classes = part.expansion._core, None, None
@@ -327,9 +330,9 @@ def sage_values(
         rows,
         explainer._weights,
         active_players,
-        int(permutations),
-        int(seed),
-        threads,
+        int(n_orders),
+        int(random_state),
+        threads_of(n_jobs),
     )
     ordered = lambda numbers: None if numbers is None else _in_player_order(numbers, explainer)
     return SageValues(

@@ -11,13 +11,13 @@ class Semivalue(str):
     """A semivalue given by probabilities of inclusion and their weights, as an ``index``.
 
     A feature's value is its mean contribution to a random coalition: q is drawn by ``weights``, and each
-    other feature is present with probability ``chances[q]`` (Dubey, Neyman and Weber 1981). With S the random
-    coalition it is ``sum_q weights[q] * E[v(S + j) - v(S)]``. It is exact, as a weighted mean of Banzhaf
-    values. The object is the text ``"semivalue(0.2: 0.5, 0.8: 0.5)"``.
+    other feature is present with probability ``probabilities[q]`` (Dubey, Neyman and Weber 1981). With S the
+    random coalition it is ``sum_q weights[q] * E[v(S + j) - v(S)]``. It is exact, as a weighted mean of
+    Banzhaf values. The object is the text ``"semivalue(0.2: 0.5, 0.8: 0.5)"``.
 
     Parameters
     ----------
-    chances : array of shape (q,)
+    probabilities : array of shape (q,)
         Probabilities of inclusion, from 0 to 1; at most 1000 of them.
     weights : array of shape (q,)
         Nonnegative weights with sum 1. They are not normalised.
@@ -36,15 +36,14 @@ class Semivalue(str):
 
     __slots__ = ()
 
-    def __new__(cls, chances: Any, weights: Any) -> Semivalue:
+    def __new__(cls, probabilities: Any, weights: Any) -> Semivalue:
         probabilities, point_weights = (
-            np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in (chances, weights)
+            np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in (probabilities, weights)
         )
         if probabilities.ndim != 1 or probabilities.shape != point_weights.shape:
             raise ValueError(
-                f"chances of shape {probabilities.shape} take weights of the same shape, one of each, and "
-                f"not "
-                f"{point_weights.shape}"
+                f"probabilities of shape {probabilities.shape} take weights of the same shape, one of each, "
+                f"and not {point_weights.shape}"
             )
         listed = ", ".join(
             f"{float(t)!r}: {float(weight)!r}" for t, weight in zip(probabilities, point_weights)

@@ -20,7 +20,7 @@ class MediatorShares:
     """The share of an effect, or of a contrast of effects, that passes through each mediator."""
 
     #: Description of the effect.
-    what: str
+    description: str
     #: The treatments, by name.
     treatments: dict[str, np.ndarray]
     #: Names of the mediators, the columns of :attr:`values`.
@@ -44,7 +44,7 @@ class MediatorShares:
         )
 
     def __repr__(self) -> str:
-        return f"<riesz.MediatorShares: {self.what}>\n{self.to_frame().to_string(index=False)}"
+        return f"<riesz.MediatorShares: {self.description}>\n{self.to_frame().to_string(index=False)}"
 
 
 def mediator_values(

@@ -211,7 +211,7 @@ def categorical_nb(model: Any) -> Read:
     )
 
 
-def odds(model: Any) -> Expansion:
+def odds_model(model: Any) -> Expansion:
     """Returns the odds of a fitted logistic regression of scikit-learn, as a model to explain.
 
     ``Explainer(model)`` explains its decision function, the log odds, in which features are additive. In the
@@ -239,7 +239,7 @@ def odds(model: Any) -> Expansion:
     >>> from sklearn.linear_model import LogisticRegression
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> model = LogisticRegression().fit(X, X[:, 0] > 0)
-    >>> explanation = riesz.Explainer(riesz.odds(model), X[:10])(X[:3])
+    >>> explanation = riesz.Explainer(riesz.odds_model(model), X[:10])(X[:3])
     >>> bool(np.allclose(explanation.predictions, np.exp(model.decision_function(X[:3]))))
     True
     """

@@ -17,7 +17,6 @@ DEFAULTS = {
     "protect_strength": 1.0,
     "protect_game": "interventional",
     "protect_coalitions": None,
-    "protect_seed": 0,
 }
 
 #: Functionals of the coefficients, (n, players * n), and the number of coalitions if they are estimates.
@@ -60,7 +59,7 @@ def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) ->
 
 
 def budget(estimator: Any) -> dict[str, Any]:
-    return {"coalitions": estimator.protect_coalitions, "seed": estimator.protect_seed}
+    return {"n_coalitions": estimator.protect_coalitions, "random_state": estimator._refits()["seed"]}
 
 
 def protected_game(estimator: Any, X: Any) -> Game:

@@ -11,7 +11,6 @@ import numpy as np
 from . import plots
 from ._explainer import Explainer
 from ._protected_features import budget, players, protected_game
-from .games import Observational
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,8 @@ def protection_path(
         model.fit(X, y)
         del model._path
         groups = dict(players(model.protect, model.expansion_.feature_names))
-        game, drawn = protected_game(model, X), budget(model)
-        if not isinstance(game, Observational):
-            del drawn["seed"]
-        explanation = Explainer(model, game=game, groups=groups, **drawn)(rows)
+        game = protected_game(model, X)
+        explanation = Explainer(model, game=game, groups=groups, **budget(model))(rows)
         values = np.abs(explanation.values)
         importances.append(values.mean(axis=0) if values.ndim == 2 else values.mean(axis=(0, 2)))
         scores.append(float(model.score(rows, target)))

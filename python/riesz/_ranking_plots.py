@@ -24,38 +24,38 @@ CLIP = 1e-9
 
 def ladder(
     rankability: Any,
-    max_items: int | None = 30,
+    max_display: int | None = 30,
     ax: Axes | None = None,
     *,
-    max_triangles: int = 4,
+    max_cycles: int = 4,
     best: bool = True,
 ) -> Axes:
     """Draws items by utility, one per line and the best on top, with the credible intervals of
     :func:`riesz.rankability.rankability`.
 
     Columns beside the lines show ranks with their intervals and, with ``best``, the probability that an item
-    is the best. Each of the ``max_triangles`` most probable circles among the shown items has a lane. Its
+    is the best. Each of the ``max_cycles`` most probable circles among the shown items has a lane. Its
     arrows lead from an item to the one that it beats, and the circle's probability is above them.
-    ``max_items`` is the number of items shown, the best ones, or ``None`` for all. The columns are right of
+    ``max_display`` is the number of items shown, the best ones, or ``None`` for all. The columns are right of
     ``ax``, which needs room there; a figure with ``layout="constrained"`` makes it."""
     from .rankability import Rankability
 
     if not isinstance(rankability, Rankability):
         raise TypeError(f"a riesz.rankability.Rankability is needed, not a {type(rankability).__name__}")
-    if max_items is not None and (not is_whole(max_items) or max_items < 1):
-        raise ValueError(f"max_items = {max_items!r}: it is a whole number from 1, or None for all")
-    if not is_whole(max_triangles) or max_triangles < 0:
-        raise ValueError(f"max_triangles = {max_triangles!r}: it is a whole number from 0")
+    if max_display is not None and (not is_whole(max_display) or max_display < 1):
+        raise ValueError(f"max_display = {max_display!r}: it is a whole number from 1, or None for all")
+    if not is_whole(max_cycles) or max_cycles < 0:
+        raise ValueError(f"max_cycles = {max_cycles!r}: it is a whole number from 0")
     r = rankability
-    order = np.argsort(-r.utility, kind="stable")[:max_items]
+    order = np.argsort(-r.utility, kind="stable")[:max_display]
     count, names = len(order), [_short(r.items[i]) for i in order]
     height_of_item = {r.items[i]: y for y, i in zip(range(count)[::-1], order)}
     drawable = [
         (triad, probability)
-        for triad, probability in r.triangles
+        for triad, probability in r.cycles
         if all(item in height_of_item for item in triad)
     ]
-    drawn_cycles = drawable[:max_triangles]
+    drawn_cycles = drawable[:max_cycles]
     ax = _axes(ax, height=1.3 + 0.22 * count)
     heights = np.arange(count)[::-1]
     utility, (low, high) = r.utility[order], r.utility_interval[order].T
@@ -94,7 +94,7 @@ def ladder(
         )
     columns = [("place", [f"{r.rank[i]}  ({r.rank_interval[i][0]}–{r.rank_interval[i][1]})" for i in order])]
     if best:
-        columns.append(("best", [_probability_text(r.best[i]) for i in order]))
+        columns.append(("best", [_probability_text(r.probability_best[i]) for i in order]))
     offset = LANE * len(drawn_cycles) + 8.0
     for title, cells in columns:
         offset += 5.2 * max(map(len, [title, *cells]))
@@ -102,14 +102,14 @@ def ladder(
             _margin_text(ax, text, offset, y, "right", color=MUTED)
         _margin_text(ax, title, offset, count - 0.4, "right", above=True, color="black")
         offset += 10.0
-    omitted_count, undrawn_count = len(r.items) - count, len(r.triangles) - len(drawable)
+    omitted_count, undrawn_count = len(r.items) - count, len(r.cycles) - len(drawable)
     remarks = [
         "Arrows: cycles of three items, each beating the next, with probabilities." if drawn_cycles else "",
         f"Not drawn: {_number(omitted_count, 'item')} below." if omitted_count else "",
         f"{'All' if not drawable else f'{undrawn_count} of the'} "
-        f"{_number(len(r.triangles), 'most probable cycle')} "
+        f"{_number(len(r.cycles), 'most probable cycle')} "
         "contain an item that is not drawn."
-        if undrawn_count and max_triangles
+        if undrawn_count and max_cycles
         else "",
     ]
     ax.set_xlabel(
@@ -127,7 +127,7 @@ def preference_matrix(
     clusters: Any = None,
     order: Sequence[int] | None = None,
     ax: Axes | None = None,
-    **where: Any,
+    **circumstances: Any,
 ) -> Axes:
     """Draws the probability that the row's item beats the column's item as colours, and as numbers for up to
     12 items. Names that would be too small to read are omitted.
@@ -147,11 +147,11 @@ def preference_matrix(
         Numbers of the shown items, from the top, for example ``np.argsort(-found.utility)`` of a
         :class:`riesz.rankability.Rankability`. By default all items are sorted by mean log odds against the
         others, within clusters against the items of the cluster.
-    where
+    circumstances
         The contexts, users, home and names of the duels, as in
         :meth:`riesz.PreferenceClassifier.predict_proba`.
     """
-    probabilities, names = _probabilities(model, items, where)
+    probabilities, names = _probabilities(model, items, circumstances)
     count = len(probabilities)
     if clusters is not None and order is not None:
         raise ValueError(

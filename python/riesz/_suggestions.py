@@ -57,7 +57,7 @@ class Suggestions:
     expected_improvement: np.ndarray
     #: The posterior mean of the effect and its standard deviation, (n,).
     mean: np.ndarray
-    sd: np.ndarray
+    std: np.ndarray
     #: Whether the studies have data there, (n,).
     support: np.ndarray
     #: The number of each suggestion's model, from 0.
@@ -69,7 +69,7 @@ class Suggestions:
 
         columns = {
             "mean": self.mean,
-            "sd": self.sd,
+            "std": self.std,
             "expected_improvement": self.expected_improvement,
             "acquisition": self.acquisition,
             "support": self.support,
@@ -84,8 +84,8 @@ class Suggestions:
         return len(self.mean)
 
     def __repr__(self) -> str:
-        lines = [[*self.treatments, "mean", "sd", "expected improvement", "acquisition", "support"]]
-        columns = self.mean, self.sd, self.expected_improvement, self.acquisition
+        lines = [[*self.treatments, "mean", "std", "expected improvement", "acquisition", "support"]]
+        columns = self.mean, self.std, self.expected_improvement, self.acquisition
         for i in range(len(self)):
             numbers = [column[i] for column in (*self.treatments.values(), *columns)]
             lines.append([*map(shown, numbers), "yes" if self.support[i] else "no"])
@@ -101,11 +101,13 @@ def with_trials(earlier: Trials, rows: Rows, outcomes: Any, sds: Any) -> Trials:
     count = len(rows.numbers)
     outcomes = _numbers("outcomes", outcomes, count)
     if len(earlier.outcomes) and (earlier.sds is None) != (sds is None):
-        raise ValueError(f"sd = {sds!r}: give it of all experiments or of none; reset() forgets those before")
+        raise ValueError(
+            f"std = {sds!r}: give it of all experiments or of none; reset() forgets those before"
+        )
     if sds is not None:
-        sds = _numbers("sd", np.broadcast_to(sds, (count,)) if np.ndim(sds) == 0 else sds, count)
+        sds = _numbers("std", np.broadcast_to(sds, (count,)) if np.ndim(sds) == 0 else sds, count)
         if not (sds >= 0).all():
-            raise ValueError("sd: standard deviations are 0 or more")
+            raise ValueError("std: standard deviations are 0 or more")
         sds = sds if earlier.sds is None else np.concatenate([earlier.sds, sds])
     numbers = np.vstack([earlier.rows.numbers, rows.numbers])
     return Trials(rows._replace(numbers=numbers), np.concatenate([earlier.outcomes, outcomes]), sds)

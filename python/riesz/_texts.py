@@ -489,7 +489,7 @@ def _restricted_factor(
     unit_factors = np.ones(len(points))
     per_column = lambda name: np.broadcast_to(np.asarray(values[name], dtype=float), (points.shape[1],))
     if kind in ("rbf", "laplacian"):
-        scales = per_column("length_scale" if "length_scale" in values else "lengthscale")
+        scales = per_column("length_scale")
         scaled_distances = np.abs(points[:, fixed] - empty[fixed]) / scales[fixed]
         fixed_factors = (
             np.exp(-0.5 * (scaled_distances**2).sum(axis=1))

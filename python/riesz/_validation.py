@@ -275,13 +275,15 @@ def is_whole(value: Any) -> bool:
 MAX_THREADS = 1024
 
 
-def threads_of(threads: Any) -> int | None:
+def threads_of(n_jobs: Any) -> int | None:
     """Returns the checked number of threads; ``None`` for one per core."""
-    if threads is not None and (not is_whole(threads) or not 1 <= threads <= MAX_THREADS):
+    if n_jobs is None or is_whole(n_jobs) and n_jobs == -1:
+        return None
+    if not is_whole(n_jobs) or not 1 <= n_jobs <= MAX_THREADS:
         raise ValueError(
-            f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core"
+            f"n_jobs = {n_jobs!r}: it is a whole number from 1 to {MAX_THREADS}, or None or -1 for one a core"
         )
-    return None if threads is None else int(threads)
+    return int(n_jobs)
 
 
 def is_numbered(names: Sequence[str]) -> bool:

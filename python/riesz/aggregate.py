@@ -9,7 +9,8 @@ An :class:`AggregateGaussianProcess` takes a table of rows with the name of thei
 >>> rows = pd.DataFrame({"height": rng.uniform(-2, 2, 200), "district": np.repeat(np.arange(20), 10)})
 >>> rows["height"] += rows.district / 5 - 2
 >>> bags = np.sin(rows.height).groupby(rows.district).mean().rename("yield").reset_index()
->>> model = riesz.AggregateGaussianProcess(average=False).fit(rows, bags, bag="district", target="yield")
+>>> model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0)
+>>> model = model.fit(rows, bags, bag="district", target="yield")
 >>> error = model.predict(rows) - np.sin(rows.height)
 >>> bool(np.abs(error).mean() < 0.1)
 True
@@ -26,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._aggregate_fit import Component, LeftOut, left_out
+from ._aggregate_fit import Component, LeaveOneOut, leave_one_out
 from ._bags import (
     ColumnRoles,
     Members,
@@ -42,7 +43,7 @@ from ._downscaling_base import Downscaled, draws_of, few_draws_warning, not_nega
 from ._duel_contexts import _first, check_optimizer
 from .estimators import _positive
 
-__all__ = ["AggregateGaussianProcess", "LeftOut"]
+__all__ = ["AggregateGaussianProcess", "LeaveOneOut"]
 
 
 def __dir__() -> list[str]:
@@ -62,7 +63,7 @@ class AggregateGaussianProcess(Downscaled):
     kernel : riesz.kernels.Kernel, optional
         Prior covariance of f; tuning starts from its parameters. The default is ``Constant(1) * RBF`` with
         the columns' standard deviations as length scales.
-    alpha : float, default 0.03
+    noise : float, default 0.03
         Variance of the noise of a target, where tuning starts. Like the kernel, with ``normalize_y`` in units
         of the targets' variance. Targets that are regressed on mediators have ``mediator_ridge`` instead.
     aggregate : {"mean", "sum"}, default "mean"
@@ -89,7 +90,7 @@ class AggregateGaussianProcess(Downscaled):
     mediator_examples : {"bags", "rows"}, default "bags"
         The examples of the regression on mediators, which have weight one each: bags (S-CMP), or rows, so
         that large bags have more weight (CMP).
-    centred : bool, optional
+    centered : bool, optional
         Whether the regression on mediators preserves constants, by default True; the published one does not.
     row_noise : float or "auto"
         Variance of the noise of single rows, which bags average, where tuning starts; 0 for none. ``"auto"``
@@ -106,11 +107,11 @@ class AggregateGaussianProcess(Downscaled):
         ``None`` keeps all hyper-parameters fixed. Tuning maximises the marginal likelihood times weakly
         informative priors around the start values, from two starts. Ridge and kernel of mediators are chosen
         to predict held-out bags best.
-    average : "auto", bool or int
-        Number of draws of the hyper-parameters from their posterior over which predictions are averaged
-        (``True``: 64), because the best hyper-parameters alone are overconfident with few targets.
-        ``"auto"`` averages for up to 300 targets, but not with ``"pseudo"``.
-    inducing : None, int or array
+    n_hyperparameter_samples : int or "auto"
+        Number of draws of the hyper-parameters from their posterior over which predictions are averaged,
+        because the best hyper-parameters alone are overconfident with few targets; 0 for none. ``"auto"``
+        is 64 for up to 300 targets, but 0 with ``"pseudo"``.
+    n_inducing : None, int or array
         Number of inducing points, or the points themselves. ``None`` is exact up to 10,000 rows and 4,000
         bags (50,000 rows with mediators), and otherwise uses up to 1,000 points. With inducing points, the
         uncertainty of mediators is independent between targets, and rows have no noise.
@@ -124,7 +125,7 @@ class AggregateGaussianProcess(Downscaled):
         and the map adds up to the targets up to rounding. If targets do have errors, such a map is inaccurate
         and overconfident.
     published : bool, default False
-        Whether to use the conventions of the published experiments: not centred, ridge fixed at 0.01, all
+        Whether to use the conventions of the published experiments: not centered, ridge fixed at 0.01, all
         other hyper-parameters by the marginal likelihood alone (which hardly distinguishes a larger ridge
         from a larger scale), and ``approximation="vfe"`` with inducing points.
     random_state : int, RandomState or None
@@ -134,7 +135,7 @@ class AggregateGaussianProcess(Downscaled):
     Attributes
     ----------
     expansion_ : Expansion
-        The map with the best hyper-parameters. Without ``average``, :meth:`predict` returns it.
+        The map with the best hyper-parameters. :meth:`predict` returns it if nothing is averaged.
     kernel_ : riesz.kernels.Kernel
         The kernel of ``expansion_``, in the units of the columns and the target.
     noise_, row_noise_, mediation_noise_ : float
@@ -145,13 +146,13 @@ class AggregateGaussianProcess(Downscaled):
     prior_mean_ : float
     log_marginal_likelihood_value_ : float
         At the best hyper-parameters; with inducing points of the approximate model.
-    effective_draws_ : float or None
+    effective_sample_size_ : float or None
         Effective number of posterior draws of hyper-parameters behind the average.
     bags_, targets_ : list of str
         Names of the bags with rows, and of the bags with targets.
     residual_ : array
         Targets minus their fitted aggregates, which count as noise.
-    left_out_ : LeftOut or None
+    loo_ : LeaveOneOut or None
         Leave-one-out predictions of the targets with the same hyper-parameters; None for a single target.
         They rank kernels; they do not rank mediators by the accuracy for single rows.
     warnings_ : list of str
@@ -167,20 +168,20 @@ class AggregateGaussianProcess(Downscaled):
         self,
         kernel=None,
         *,
-        alpha=0.03,
+        noise=0.03,
         aggregate="mean",
         operator="auto",
         mediator_kernel=None,
         mediator_ridge=None,
         mediator_examples="bags",
-        centred=None,
+        centered=None,
         row_noise="auto",
         mediation_noise="auto",
         prior_mean=None,
         normalize_y=True,
         optimizer="fmin_l_bfgs_b",
-        average="auto",
-        inducing=None,
+        n_hyperparameter_samples="auto",
+        n_inducing=None,
         approximation="fitc",
         exact_totals=False,
         published=False,
@@ -188,20 +189,20 @@ class AggregateGaussianProcess(Downscaled):
         columns=None,
     ):
         self.kernel = kernel
-        self.alpha = alpha
+        self.noise = noise
         self.aggregate = aggregate
         self.operator = operator
         self.mediator_kernel = mediator_kernel
         self.mediator_ridge = mediator_ridge
         self.mediator_examples = mediator_examples
-        self.centred = centred
+        self.centered = centered
         self.row_noise = row_noise
         self.mediation_noise = mediation_noise
         self.prior_mean = prior_mean
         self.normalize_y = normalize_y
         self.optimizer = optimizer
-        self.average = average
-        self.inducing = inducing
+        self.n_hyperparameter_samples = n_hyperparameter_samples
+        self.n_inducing = n_inducing
         self.approximation = approximation
         self.exact_totals = exact_totals
         self.published = published
@@ -217,7 +218,7 @@ class AggregateGaussianProcess(Downscaled):
         target: str | None = None,
         weight: Any = None,
         mediators: str | Sequence[str] = (),
-        se: str | None = None,
+        target_std: str | None = None,
         total: str | None = None,
         features: Sequence[str] | None = None,
         row: Any = None,
@@ -241,7 +242,7 @@ class AggregateGaussianProcess(Downscaled):
             The column of ``rows`` with their positive weights (area, people), by default 1.
         mediators : list of str
             The columns of ``bags`` that relate bags without rows to bags with rows.
-        se : str, optional
+        target_std : str, optional
             The column of ``bags`` with known standard errors of targets, which are added to the noise.
         total : str, optional
             For mediated sums, the column of ``bags`` with the sum of their weights.
@@ -254,13 +255,15 @@ class AggregateGaussianProcess(Downscaled):
             Whether to drop targets of bags without rows if there are no mediators, instead of an error.
         """
         self._check()
-        if self.exact_totals and (se is not None or len(mediators)):
-            name, value = ("se", se) if se is not None else ("mediators", mediators)
+        if self.exact_totals and (target_std is not None or len(mediators)):
+            name, value = ("target_std", target_std) if target_std is not None else ("mediators", mediators)
             raise ValueError(
                 f"{name} = {value!r} with exact_totals = True: only targets of rows of their own, without "
                 "errors, are met exactly"
             )
-        roles = ColumnRoles(bag, weight, target, se, total, mediators, features, row, choices=self.columns)
+        roles = ColumnRoles(
+            bag, weight, target, target_std, total, mediators, features, row, choices=self.columns
+        )
         sums = self.aggregate == "sum"
         tables = read_tables(rows, bags, roles, self.operator, sums, bool(drop_unmatched))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -273,11 +276,11 @@ class AggregateGaussianProcess(Downscaled):
                 "aggregate = 'sum', but targets do not grow with the weights of their rows, as sums do: are "
                 "they means?"
             )
-        if points is not None and self.inducing is None:
+        if points is not None and self.n_inducing is None:
             notes.append(
                 f"{len(tables.bag)} rows in {len(tables.bags)} bags are learnt from through {points} "
                 "inducing points: give "
-                "inducing=, more points for a closer fit"
+                "n_inducing=, more points for a closer fit"
             )
         start, tune = self._start(tables), self.optimizer is not None
         if points is None:
@@ -320,7 +323,7 @@ class AggregateGaussianProcess(Downscaled):
                     "bags",
                     "it regresses targets, which count one each",
                 ),
-                ("centred", self.centred, None, "it regresses targets, and keeps their mean"),
+                ("centered", self.centered, None, "it regresses targets, and keeps their mean"),
                 (
                     "published",
                     bool(self.published),
@@ -337,9 +340,9 @@ class AggregateGaussianProcess(Downscaled):
                     raise ValueError(f"{name} = {value!r} with operator = {self.operator!r}: {reason}")
         if self.exact_totals:
             fixed = [
-                ("alpha", self.alpha, self.alpha == 0.03, "targets have no noise"),
+                ("noise", self.noise, self.noise == 0.03, "targets have no noise"),
                 ("row_noise", self.row_noise, self.row_noise in ("auto", 0), "rows have no noise"),
-                ("inducing", self.inducing, self.inducing is None, "points do not meet totals"),
+                ("n_inducing", self.n_inducing, self.n_inducing is None, "points do not meet totals"),
                 ("published", self.published, not self.published, "published targets have noise"),
                 (
                     "operator",
@@ -371,29 +374,30 @@ class AggregateGaussianProcess(Downscaled):
             why = (
                 f"{'published=True' if self.published else 'operator=' + repr(self.operator)} takes the best"
             )
-        return draws_of(self.average, targets, self.optimizer, why)
+        return draws_of(self.n_hyperparameter_samples, targets, self.optimizer, why)
 
     def _points(self, tables: Tables, aggregates: _core.Aggregates) -> Any:
         """Returns inducing points, or their number; ``None`` for an exact fit."""
         if self.operator in _REGRESSIONS:
-            if self.inducing is not None:
-                raise ValueError(f"operator = {self.operator!r} learns exactly: leave inducing out")
+            if self.n_inducing is not None:
+                raise ValueError(f"operator = {self.operator!r} learns exactly: leave n_inducing out")
             return None
-        if self.exact_totals or (self.inducing is None and aggregates.usual_points is None):
+        if self.exact_totals or (self.n_inducing is None and aggregates.usual_points is None):
             return None
-        if self.average not in (False, "auto"):
+        if self.n_hyperparameter_samples not in (0, "auto"):
             raise ValueError(
-                f"average = {self.average!r}: fits through inducing points are not averaged: average=False"
+                f"n_hyperparameter_samples = {self.n_hyperparameter_samples!r}: fits through inducing "
+                "points are not averaged: take 0"
             )
-        if self.inducing is None:
+        if self.n_inducing is None:
             return aggregates.usual_points
-        return points_of(self.inducing, tables)
+        return points_of(self.n_inducing, tables)
 
     def _start(self, tables: Tables) -> dict[str, Any]:
         """Returns the start values of tuning, as the core takes them."""
         return {
             "kernel": start_kernel(tables, self.kernel),
-            "noise": _positive("alpha", self.alpha),
+            "noise": _positive("noise", self.noise),
             "row_noise": not_negative("row_noise", self.row_noise, or_auto=True),
             "mediation_noise": not_negative("mediation_noise", self.mediation_noise, or_auto=True),
             "mediation": self._mediation(tables),
@@ -415,7 +419,7 @@ class AggregateGaussianProcess(Downscaled):
         return (
             text,
             ridge,
-            None if self.centred is None else bool(self.centred),
+            None if self.centered is None else bool(self.centered),
             self.mediator_examples == "rows",
         )
 
@@ -429,9 +433,9 @@ class AggregateGaussianProcess(Downscaled):
             self.mediator_kernel_ = rk._from_json(fitted.mediation[0], tables.mediators[0].names)
             self.mediator_ridge_ = fitted.mediation[1]
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
-        self.effective_draws_ = fitted.effective
+        self.effective_sample_size_ = fitted.effective
         self.residual_ = tables.values - sum(part.weight * part.fitted for part in self._parts)
-        self.left_out_ = left_out(self._parts, tables)
+        self.loo_ = leave_one_out(self._parts, tables)
 
     def _explains_means(self) -> bool:
         return self.aggregate == "mean"
@@ -487,7 +491,7 @@ class AggregateGaussianProcess(Downscaled):
         # All bags have targets in this order.
         return [part.fitted for part in self._parts], []
 
-    def shares(self, rows: Any) -> np.ndarray:
+    def target_contributions(self, rows: Any) -> np.ndarray:
         """Returns the contribution of each target, in the order of ``targets_``, to the prediction at each
         row, (rows, targets). Contributions add up to :meth:`predict` minus ``prior_mean_``; sums over rows
         give those of regions. For exact fits."""
@@ -496,7 +500,10 @@ class AggregateGaussianProcess(Downscaled):
         if self._explains_means():
             weights = weights / np.bincount(self._bag, weights)[self._bag]
         return self._mixed(
-            [part.shares(cells, self._row, self._bag, weights, self._targets) for part in self._parts]
+            [
+                part.target_contributions(cells, self._row, self._bag, weights, self._targets)
+                for part in self._parts
+            ]
         )
 
     def _fit_members(self) -> tuple[Members, list[str]]:

@@ -65,7 +65,7 @@ class Instrument:
     """A variable that affects a treatment, and the outcome only through it, given some covariates."""
 
     variable: str
-    given: tuple[str, ...]
+    covariates: tuple[str, ...]
 
 
 class NotIdentifiedError(ValueError):
@@ -114,14 +114,14 @@ class Identification:
     outcome: str
     #: "back_door", "front_door", "sequential", "randomized" or "constant"; or "formula", which riesz does not
     #: estimate.
-    how: str
+    strategy: str
     #: Columns of the first study to adjust for; with a front door the covariates given which it holds.
     adjust: tuple[str, ...]
     #: Columns of the first study that transmit the whole effect, with a front door.
     front_door: tuple[str, ...]
     #: Other minimal sets that could replace ``adjust`` or ``front_door``, and whether the list is complete.
-    others: tuple[tuple[str, ...], ...]
-    listed: bool
+    alternatives: tuple[tuple[str, ...], ...]
+    alternatives_complete: bool
     #: The source: "graph", "confirmed" (given, and the graph agrees) or "user" (given, without a graph).
     source: str
     #: The bridge between each study and the next.
@@ -170,8 +170,8 @@ def identify(
     it.
 
     With one study, several treatments may also be adjusted for one after the other (sequential back-door):
-    see ``steps``. An effect that only another formula gives has ``how="formula"``. If no formula gives it,
-    raises `NotIdentifiedError`, a ``ValueError``, with an open path and with what would help."""
+    see ``steps``. An effect that only another formula gives has ``strategy="formula"``. If no formula gives
+    it, raises `NotIdentifiedError`, a ``ValueError``, with an open path and with what would help."""
     return answered(*core_query(graph, treatment, outcome, studies, adjust, front_door, randomized, differs))
 
 
@@ -263,7 +263,7 @@ def instrument(
 
     >>> from riesz.causal import instrument
     >>> instrument("Z -> X -> Y; X <-> Y", treatment="X", outcome="Y")
-    Instrument(variable='Z', given=())
+    Instrument(variable='Z', covariates=())
     """
     names = None if measured is None else _names(measured)
     tool = _core.find_instrument(graph_text(graph), treatment, outcome, names)
@@ -315,19 +315,19 @@ def read_graph(graph: Any) -> GraphParts:
 
 
 def d_separated(
-    graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()
+    graph: Any, a: str | Iterable[str], b: str | Iterable[str], conditioning: str | Iterable[str] = ()
 ) -> bool:
-    """Whether ``graph`` implies that ``a`` and ``b`` are independent given ``given``; variables in ``given``
+    """Whether ``graph`` implies that ``a`` and ``b`` are independent given ``conditioning``; variables in it
     are removed from both sides."""
-    return open_path(graph, a, b, given) is None
+    return open_path(graph, a, b, conditioning) is None
 
 
 def open_path(
-    graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()
+    graph: Any, a: str | Iterable[str], b: str | Iterable[str], conditioning: str | Iterable[str] = ()
 ) -> str | None:
-    """Returns a shortest path that leaves ``a`` and ``b`` dependent given ``given``; ``None`` if they are
-    d-separated."""
-    return _core.open_path(graph_text(graph), _names(a), _names(b), _names(given))
+    """Returns a shortest path that leaves ``a`` and ``b`` dependent given ``conditioning``; ``None`` if they
+    are d-separated."""
+    return _core.open_path(graph_text(graph), _names(a), _names(b), _names(conditioning))
 
 
 def _names(names: str | Iterable[str]) -> list[str]:
@@ -356,11 +356,11 @@ def _identification(answer: dict[str, Any], text: str) -> Identification:
         treatments=tuple(answer["treatments"]),
         without_effect=tuple(answer["without_effect"]),
         outcome=answer["outcome"],
-        how=strategy["way"],
+        strategy=strategy["way"],
         adjust=tuple(strategy.get("adjust", strategy.get("given", ()))),
         front_door=tuple(strategy.get("through", ())),
-        others=tuple(tuple(names) for names in strategy.get("others", ())),
-        listed=strategy.get("listed", True),
+        alternatives=tuple(tuple(names) for names in strategy.get("others", ())),
+        alternatives_complete=strategy.get("listed", True),
         source=answer["source"],
         bridges=tuple(bridges),
         assumptions=tuple(answer["assumptions"]),

@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._aggregate_fit import Component, LeftOut, mixture
+from ._aggregate_fit import Component, LeaveOneOut, mixture
 from ._bags import (
     ColumnRoles,
     Tables,
@@ -93,11 +93,11 @@ class AggregateCountProcess(Downscaled):
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps all hyper-parameters fixed. Tuning maximises Laplace's approximation of the marginal
         likelihood times weakly informative priors around the start values, from two starts.
-    average : "auto", bool or int
-        Number of draws of the hyper-parameters from their posterior over which predictions are averaged
-        (``True``: 64), because the best hyper-parameters alone are overconfident with few counts. ``"auto"``
-        averages for up to 300 counts.
-    inducing : None, int or array
+    n_hyperparameter_samples : int or "auto"
+        Number of draws of the hyper-parameters from their posterior over which predictions are averaged,
+        because the best hyper-parameters alone are overconfident with few counts; 0 for none. ``"auto"`` is
+        64 for up to 300 counts.
+    n_inducing : None, int or array
         Number of inducing points, or the points themselves; the values of f there determine it. ``None`` uses
         all rows up to 1,000, and otherwise twice the number of counts, between 200 and 1,000.
     published : bool, default False
@@ -117,14 +117,14 @@ class AggregateCountProcess(Downscaled):
     prior_mean_ : float
     log_marginal_likelihood_value_ : float
         Laplace's approximation at the best hyper-parameters, and at the best prior mean if it is learnt.
-    effective_draws_ : float or None
+    effective_sample_size_ : float or None
         Effective number of posterior draws of hyper-parameters behind the average.
     bags_, targets_ : list of str
         Names of the bags with rows, and of the bags with counts.
     fitted_ : array
         The mean of each count at the mode of f. If the prior mean is learnt and all counts are matched
         Poisson counts without dispersion, these means have the same sum as the counts.
-    left_out_ : LeftOut or None
+    loo_ : LeaveOneOut or None
         Leave-one-out predictions of the counts with the same hyper-parameters; None for a single count.
     warnings_ : list of str
         Texts of the issued warnings.
@@ -146,8 +146,8 @@ class AggregateCountProcess(Downscaled):
         mediation_dispersion="auto",
         prior_mean=None,
         optimizer="fmin_l_bfgs_b",
-        average="auto",
-        inducing=None,
+        n_hyperparameter_samples="auto",
+        n_inducing=None,
         published=False,
         random_state=None,
         columns=None,
@@ -161,8 +161,8 @@ class AggregateCountProcess(Downscaled):
         self.mediation_dispersion = mediation_dispersion
         self.prior_mean = prior_mean
         self.optimizer = optimizer
-        self.average = average
-        self.inducing = inducing
+        self.n_hyperparameter_samples = n_hyperparameter_samples
+        self.n_inducing = n_inducing
         self.published = published
         self.random_state = random_state
         self.columns = columns
@@ -204,10 +204,10 @@ class AggregateCountProcess(Downscaled):
         aggregates, notes = tables.to_core(sums), list(tables.notes)
         if self.operator == "auto" and aggregates.hardly_matched is not None:
             notes.append(aggregates.hardly_matched)
-        points = None if self.inducing is None else points_of(self.inducing, tables)
+        points = None if self.n_inducing is None else points_of(self.n_inducing, tables)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         draws = draws_of(
-            self.average,
+            self.n_hyperparameter_samples,
             len(tables.values),
             self.optimizer,
             "published=True takes the best" if self.published else None,
@@ -262,9 +262,9 @@ class AggregateCountProcess(Downscaled):
             self.mediator_kernel_ = rk._from_json(fitted.smoothing, tables.mediators[0].names)
         self.dispersion_, self.mediation_dispersion_ = fitted.dispersions
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
-        self.effective_draws_ = fitted.effective
+        self.effective_sample_size_ = fitted.effective
         self.fitted_ = self._mixed([part.fitted for part in self._parts])
-        self.left_out_ = _left_out([(part.weight, part.left_out) for part in parts], tables)
+        self.loo_ = _left_out([(part.weight, part.left_out) for part in parts], tables)
 
     def _rates_of_parts(self, cells: np.ndarray, sds: float = 0.0) -> list[np.ndarray]:
         """Returns the rates of each part: the mean, the median and the ends of intervals."""
@@ -353,7 +353,7 @@ class AggregateCountProcess(Downscaled):
             squares[b] = mean @ np.exp(cov) @ mean
         return squares
 
-    def predict_adding_up(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
+    def predict_benchmarked(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
         """Returns the rates of :meth:`predict` at rows, (rows,), rescaled in each bag so that the expected
         events equal the count. ``rows`` must have all rows of their bags, with the bags' names of the fit.
         The model's intervals do not include this step. Bags without a count are not rescaled, and all rates
@@ -377,7 +377,7 @@ def _component(core: _core.CountPart) -> Component:
     return Component(core.weight, Expansion._wrap(core.model), np.asarray(core.fitted), None, None, None)
 
 
-def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> LeftOut | None:
+def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> LeaveOneOut | None:
     """Returns the leave-one-out predictions of a mixture of hyper-parameters, with scores from the mixture of
     predictive probabilities."""
     if len(tables.targets) < 2:
@@ -389,7 +389,7 @@ def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> L
     # Computed from the smaller tail, which is more precise.
     low, high = (np.sum(weights * norm.cdf(side * scores), axis=0) for side in (1, -1))
     score = np.where(low < high, norm.ppf(np.minimum(low, 0.5)), -norm.ppf(np.minimum(high, 0.5)))
-    return LeftOut(tables.targets, tables.values, mean, sd, log, score)
+    return LeaveOneOut(tables.targets, tables.values, mean, sd, log, score)
 
 
 def check_counts(tables: Tables) -> None:

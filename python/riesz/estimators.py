@@ -195,8 +195,8 @@ class _KernelMachine(BaseEstimator):
 
     def _refits(self) -> dict[str, int]:
         """Returns the seed and, if requested, the number of bootstrap refits."""
-        count, seed = self.bootstrap, _count("bootstrap_seed", self.bootstrap_seed, 0)  # type: ignore[attr-defined]
-        return {"seed": seed} | ({} if count is None else {"bootstrap": _count("bootstrap", count, 2)})
+        count, seed = self.n_bootstrap, _count("random_state", self.random_state, 0)  # type: ignore[attr-defined]
+        return {"seed": seed} | ({} if count is None else {"n_bootstrap": _count("n_bootstrap", count, 2)})
 
     @property
     def kernel_(self) -> rk.Kernel:
@@ -490,9 +490,9 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         Whether to subtract the mean of the targets before the fit; the mean becomes the intercept.
     folds : int, optional
         Number of folds for ``alpha="auto"``. The default is leave-one-out, and 5 folds if rows have weights.
-    landmarks : int, optional
-        Maximum number of landmarks (Nyström approximation), for many rows: time ``n * landmarks²``, memory
-        ``landmarks²``. Landmarks become the support points of the model. ``alpha="auto"`` then uses
+    n_landmarks : int, optional
+        Maximum number of landmarks (Nyström approximation), for many rows: time ``n * n_landmarks²``, memory
+        ``n_landmarks²``. Landmarks become the support points of the model. ``alpha="auto"`` then uses
         cross-validation, with 5 folds unless ``folds`` is given; options that need the dense fit are refused.
         ``riesz.Explainer(model, background, covariance=True)`` then estimates how far values may be from
         those of the fit with all rows as support points. If the rows do not fit into memory, use
@@ -506,10 +506,10 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         The game of these Shapley values, by default with the training rows as background.
         :class:`riesz.Observational` and :class:`riesz.Interventional` take another background and settings.
         The observational game also removes what other features predict about the protected ones.
-    protect_coalitions, protect_seed : int, optional
+    protect_coalitions : int, optional
         For the observational game with more than 16 features: the penalty is estimated from this number of
-        coalitions (default 4096), drawn with this seed.
-    bootstrap, bootstrap_seed : int, optional
+        coalitions (default 4096).
+    n_bootstrap : int, optional
         Number of additional fits, for example 200, each to n rows drawn with replacement from the training
         rows. ``riesz.Explainer(model, background, covariance=True)`` then gives the variation of values from
         sample to sample, at this kernel and ``alpha``. It includes neither the bias of the ridge nor the
@@ -518,6 +518,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
     jackknife : bool, default False
         Whether to compute the same variation by leaving out one row after the other, in closed form without
         random draws. It takes about three fits, and 8 n² bytes a target.
+    random_state : int, default 0
+        Seed of the bootstrap refits and of coalitions.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
     """
@@ -532,15 +534,14 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         coef0=1.0,
         fit_intercept=False,
         folds=None,
-        landmarks=None,
+        n_landmarks=None,
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
         protect_coalitions=None,
-        protect_seed=0,
-        bootstrap=None,
-        bootstrap_seed=0,
+        n_bootstrap=None,
         jackknife=False,
+        random_state=0,
         columns=None,
     ):
         self.alpha = alpha
@@ -550,15 +551,14 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.folds = folds
-        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_coalitions = protect_coalitions
-        self.protect_seed = protect_seed
-        self.bootstrap = bootstrap
-        self.bootstrap_seed = bootstrap_seed
+        self.n_bootstrap = n_bootstrap
         self.jackknife = jackknife
+        self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
@@ -576,8 +576,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
             raise ValueError(f"jackknife = {self.jackknife!r}: it is True or False")
         settings |= self._refits() | ({"jackknife": True} if self.jackknife else {})
         settings["fit_intercept"] = bool(self.fit_intercept)
-        if self.landmarks is not None:
-            settings["landmarks"] = _count("landmarks", self.landmarks, 1)
+        if self.n_landmarks is not None:
+            settings["n_landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
         self._fit(
             "krr",
             kernel,
@@ -611,9 +611,11 @@ class SVR(_Regressor):
         ``ConvergenceWarning``.
     folds : int, optional
         Number of folds for ``C="auto"``, by default 5.
-    bootstrap, bootstrap_seed : int, optional
+    n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`. The support
         vectors of all refits become support points of the model.
+    random_state : int, default 0
+        Seed of the bootstrap refits.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
     """
@@ -630,8 +632,8 @@ class SVR(_Regressor):
         tol=1e-3,
         max_iter=-1,
         folds=None,
-        bootstrap=None,
-        bootstrap_seed=0,
+        n_bootstrap=None,
+        random_state=0,
         columns=None,
     ):
         self.kernel = kernel
@@ -643,8 +645,8 @@ class SVR(_Regressor):
         self.tol = tol
         self.max_iter = max_iter
         self.folds = folds
-        self.bootstrap = bootstrap
-        self.bootstrap_seed = bootstrap_seed
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
@@ -683,9 +685,11 @@ class SVC(_Classifier):
         ``ConvergenceWarning``.
     folds : int, optional
         Number of folds for ``C="auto"``, by default 5.
-    bootstrap, bootstrap_seed : int, optional
+    n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`, with the number
         of rows of each class kept. The support vectors of all refits become support points of the model.
+    random_state : int, default 0
+        Seed of the bootstrap refits.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
     """
@@ -702,8 +706,8 @@ class SVC(_Classifier):
         tol=1e-3,
         max_iter=-1,
         folds=None,
-        bootstrap=None,
-        bootstrap_seed=0,
+        n_bootstrap=None,
+        random_state=0,
         columns=None,
     ):
         self.C = C
@@ -715,8 +719,8 @@ class SVC(_Classifier):
         self.tol = tol
         self.max_iter = max_iter
         self.folds = folds
-        self.bootstrap = bootstrap
-        self.bootstrap_seed = bootstrap_seed
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
@@ -769,7 +773,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         See :mod:`riesz.estimators`.
     folds : int, optional
         Number of folds for ``alpha="auto"``, by default 5.
-    landmarks : int, optional
+    n_landmarks : int, optional
         For two classes: maximum number of landmarks, as in :class:`KernelRidge`. Each Newton step takes one
         pass over all rows. ``alpha="auto"`` is then chosen on 1,000 rows.
     max_iter : int, default 100
@@ -784,12 +788,14 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         The game of these Shapley values, by default with the training rows as background.
         :class:`riesz.Observational` and :class:`riesz.Interventional` take another background and settings.
         The observational game also removes what other features predict about the protected ones.
-    protect_coalitions, protect_seed : int, optional
+    protect_coalitions : int, optional
         For the observational game with more than 16 features: the penalty is estimated from this number of
-        coalitions (default 4096), drawn with this seed.
-    bootstrap, bootstrap_seed : int, optional
+        coalitions (default 4096).
+    n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`, with the number
         of rows of each class kept.
+    random_state : int, default 0
+        Seed of the bootstrap refits and of coalitions.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
     """
@@ -805,14 +811,13 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         class_weight=None,
         max_iter=100,
         folds=None,
-        landmarks=None,
+        n_landmarks=None,
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
         protect_coalitions=None,
-        protect_seed=0,
-        bootstrap=None,
-        bootstrap_seed=0,
+        n_bootstrap=None,
+        random_state=0,
         columns=None,
     ):
         self.alpha = alpha
@@ -823,14 +828,13 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.folds = folds
-        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_coalitions = protect_coalitions
-        self.protect_seed = protect_seed
-        self.bootstrap = bootstrap
-        self.bootstrap_seed = bootstrap_seed
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
@@ -843,12 +847,12 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
             X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
         settings = self._searched("alpha", "ridge", keep_kernel=self.protect is not None)
-        if self.landmarks is None:
+        if self.n_landmarks is None:
             settings["max_iter"] = _count("max_iter", self.max_iter, 1)
         elif self.max_iter != 100:
             raise ValueError(f"max_iter = {self.max_iter!r} belongs to fits without landmarks: leave it out")
         else:
-            settings["landmarks"] = _count("landmarks", self.landmarks, 1)
+            settings["n_landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
         settings |= self._refits()
         path = {"penalty": penalty, "start": self._on_path().get("start"), "class_weight": class_weights}
         fit = self._fit(
@@ -917,7 +921,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         ``None`` keeps the kernel fixed.
     n_restarts_optimizer : int, default 0
         Number of additional runs from random start values.
-    landmarks : int, default None
+    n_inducing : int, default None
         Number of inducing points (Titsias 2009), for many rows. The points are means of clusters of rows, and
         the cost grows linearly with the rows instead of with their cube. Tuning uses at most 20,000 rows.
         ``None`` uses the dense fit.
@@ -930,8 +934,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
     Attributes
     ----------
     log_marginal_likelihood_value_ : float
-        Log marginal likelihood of the targets in their own units. With ``landmarks`` it is a lower bound; the
-        model card also has an upper bound.
+        Log marginal likelihood of the targets in their own units. With ``n_inducing`` it is a lower bound;
+        the model card also has an upper bound.
     """
 
     def __init__(
@@ -941,7 +945,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         alpha=None,
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
-        landmarks=None,
+        n_inducing=None,
         normalize_y=True,
         random_state=None,
         columns=None,
@@ -950,7 +954,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         self.alpha = alpha
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
-        self.landmarks = landmarks
+        self.n_inducing = n_inducing
         self.normalize_y = normalize_y
         self.random_state = random_state
         self.columns = columns
@@ -962,8 +966,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         if noise is None and self.optimizer is None:
             # The start value of tuning.
             noise = 0.1
-        landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
-        settings = {"noise": noise, "landmarks": landmarks, "normalize_y": bool(self.normalize_y)}
+        count = None if self.n_inducing is None else _count("n_inducing", self.n_inducing, 1)
+        settings = {"noise": noise, "n_landmarks": count, "normalize_y": bool(self.normalize_y)}
         self.noise_ = self._tune("gp", X, names, y, **settings).noise
         return self
 
@@ -996,7 +1000,7 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
         ``None`` keeps the kernel fixed.
     n_restarts_optimizer : int, default 0
         Number of additional runs from random start values.
-    landmarks : int, default None
+    n_landmarks : int, default None
         For two classes: maximum number of landmarks, for many rows. Each Newton step takes one pass over the
         rows, and the kernel is tuned on 1,000 rows. ``None`` uses the dense fit.
     random_state : int, RandomState or None
@@ -1006,7 +1010,7 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
     Attributes
     ----------
     log_marginal_likelihood_value_ : float
-        Log marginal likelihood in Laplace's approximation; with ``landmarks`` of the approximate process.
+        Log marginal likelihood in Laplace's approximation; with ``n_landmarks`` of the approximate process.
     """
 
     def __init__(
@@ -1015,22 +1019,22 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
         *,
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
-        landmarks=None,
+        n_landmarks=None,
         random_state=None,
         columns=None,
     ):
         self.kernel = kernel
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
-        self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
         self.random_state = random_state
         self.columns = columns
 
     def fit(self, X, y):
         """Fits the model to labels of any type."""
         X, codes, _, names = self._labels(X, y, None)
-        landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
-        self._tune("gpc", X, names, self._target(codes), landmarks=landmarks)
+        count = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
+        self._tune("gpc", X, names, self._target(codes), n_landmarks=count)
         return self
 
 

@@ -5,7 +5,7 @@
 >>> rng = np.random.default_rng(0)
 >>> X = rng.normal(size=(100, 4))
 >>> y = X[:, 2] ** 2 + 0.3 * rng.normal(size=100)
->>> SelectHSIC(n_features=1).fit(X, y).get_support()
+>>> SelectHSIC(n_features_to_select=1).fit(X, y).get_support()
 array([False, False,  True, False])
 """
 
@@ -39,29 +39,29 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_features : int, optional
+    n_features_to_select : int, optional
         Number of selected features. By default all features whose p-value in :func:`riesz.hsic_test`,
-        adjusted for the number of features, is at most ``alpha`` (method ``"shapley"``); there may be none.
+        adjusted for the number of features, is at most ``level`` (method ``"shapley"``); there may be none.
     method : {"shapley", "backward", "lasso"}
         The ranking of features:
 
         - ``"shapley"``: by their exact Shapley values of HSIC, in O(n² d) (Mohammadi, Chau and Muandet 2025,
-          §6.2, with ``factors="product"``).
+          §6.2, with ``kernel_factors="product"``).
         - ``"backward"``: by backward elimination, BAHSIC (Song, Smola, Gretton, Bedo and Borgwardt 2012,
           algorithm 1), in O(n² d) for each of about 7 ln d steps.
         - ``"lasso"``: by HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5), in O(n²
           d²).
-    factors : {"orthogonal", "product"}
-        For ``"shapley"``: the form of the kernel, as for :func:`riesz.mmd_test`. With ``"orthogonal"``
-        factors no feature hides another.
+    kernel_factors : {"orthogonal", "product"}
+        For ``"shapley"``: the factors of the kernel, as for :func:`riesz.mmd_test`. With ``"orthogonal"``
+        ones no feature hides another.
     kernel : riesz.kernels.Kernel, optional
         Kernel between rows of X, by default that of :func:`riesz.mmd_test`. Only ``"shapley"`` takes one.
     target_kernel : riesz.kernels.Kernel, optional
         Kernel between targets, likewise; for numeric classes give ``riesz.kernels.Categorical()``.
-    alpha : float, default 0.05
-        Probability of selecting any feature if the target depends on none; without ``n_features``.
-    permutations : int, default 1000
-        Number of draws from the null distribution, in O(n² d) each; without ``n_features``.
+    level : float, default 0.05
+        Probability of selecting any feature if the target depends on none; without ``n_features_to_select``.
+    n_permutations : int, default 1000
+        Number of draws from the null distribution, in O(n² d) each; without ``n_features_to_select``.
     random_state : int, RandomState or None
         Seed of these draws.
     columns : dict of name to {"text", "number"}, optional
@@ -75,29 +75,29 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
     ranking_ : array of shape (d,)
         The rank of each feature, 1 for the most relevant.
     pvalues_, adjusted_pvalues_ : array of shape (d,)
-        P-values of the Shapley values; without ``n_features``.
+        P-values of the Shapley values; without ``n_features_to_select``.
     """
 
     def __init__(
         self,
-        n_features=None,
+        n_features_to_select=None,
         *,
         method="shapley",
-        factors="orthogonal",
+        kernel_factors="orthogonal",
         kernel=None,
         target_kernel=None,
-        alpha=0.05,
-        permutations=1000,
+        level=0.05,
+        n_permutations=1000,
         random_state=None,
         columns=None,
     ):
-        self.n_features = n_features
+        self.n_features_to_select = n_features_to_select
         self.method = method
-        self.factors = factors
+        self.kernel_factors = kernel_factors
         self.kernel = kernel
         self.target_kernel = target_kernel
-        self.alpha = alpha
-        self.permutations = permutations
+        self.level = level
+        self.n_permutations = n_permutations
         self.random_state = random_state
         self.columns = columns
 
@@ -112,14 +112,16 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         classes, (n,) or (n, targets)."""
         if self.method not in METHODS:
             raise ValueError(f"method = {self.method!r}: it is 'shapley', 'backward' or 'lasso'")
+        if self.kernel_factors not in ("orthogonal", "product"):
+            raise ValueError(f"kernel_factors = {self.kernel_factors!r}: it is 'orthogonal' or 'product'")
         x, target = self._rows(X, y)
         d = x.numbers.shape[1]
-        if self.n_features is None:
+        if self.n_features_to_select is None:
             self._test(x, target)
-        elif not is_whole(self.n_features) or not 1 <= self.n_features <= d:
+        elif not is_whole(self.n_features_to_select) or not 1 <= self.n_features_to_select <= d:
             raise ValueError(
-                f"n_features = {self.n_features!r}: X has {d} features, so it is a whole number from 1 to "
-                f"{d}, or None"
+                f"n_features_to_select = {self.n_features_to_select!r}: X has {d} features, so it is a whole "
+                f"number from 1 to {d}, or None"
             )
         else:
             feature_kernels, target_kernels = (
@@ -133,14 +135,14 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
                 x,
                 target,
                 self.method,
-                self.factors,
+                self.kernel_factors,
                 _single_kernel(feature_kernels),
                 _single_kernel(target_kernels),
-                int(self.n_features),
+                int(self.n_features_to_select),
             )
             self.scores_ = np.asarray(scores)
             self._rank(np.asarray(order))
-            self._support_mask = self.ranking_ <= self.n_features
+            self._support_mask = self.ranking_ <= self.n_features_to_select
         return self
 
     def _rows(self, X: Any, y: Any) -> tuple[Rows, Rows]:
@@ -157,27 +159,27 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
 
     def _test(self, x: Rows, target: Rows) -> None:
         if self.method != "shapley":
-            raise ValueError(f"method = '{self.method}' has no p-values: give n_features")
-        if not is_whole(self.permutations) or self.permutations < 1:
+            raise ValueError(f"method = '{self.method}' has no p-values: give n_features_to_select")
+        if not is_whole(self.n_permutations) or self.n_permutations < 1:
             raise ValueError(
-                f"permutations = {self.permutations!r}: for p-values it is a whole number from 1, or give "
-                "n_features"
+                f"n_permutations = {self.n_permutations!r}: for p-values it is a whole number from 1, or "
+                "give n_features_to_select"
             )
         if (
-            isinstance(self.alpha, bool)
-            or not isinstance(self.alpha, (int, float, np.number))
-            or not 0 < self.alpha < 1
+            isinstance(self.level, bool)
+            or not isinstance(self.level, (int, float, np.number))
+            or not 0 < self.level < 1
         ):
-            raise ValueError(f"alpha = {self.alpha!r}: it is a number between 0 and 1")
+            raise ValueError(f"level = {self.level!r}: it is a number between 0 and 1")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         result = hsic_test(
             x,
             target,
-            factors=self.factors,
+            kernel_factors=self.kernel_factors,
             kernel=self.kernel,
             target_kernel=self.target_kernel,
-            permutations=self.permutations,
-            seed=seed,
+            n_permutations=self.n_permutations,
+            random_state=seed,
         )
         assert result.pvalues is not None and result.adjusted_pvalues is not None
         self.scores_, self.pvalues_, self.adjusted_pvalues_ = (
@@ -186,7 +188,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             result.adjusted_pvalues,
         )
         self._rank(np.argsort(-self.scores_, kind="stable"))
-        self._support_mask = self.adjusted_pvalues_ <= self.alpha
+        self._support_mask = self.adjusted_pvalues_ <= self.level
 
     def _rank(self, order: np.ndarray) -> None:
         self.ranking_ = np.empty(len(order), dtype=int)

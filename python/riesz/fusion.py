@@ -14,7 +14,7 @@ treatment after the other, depending on the graph:
 >>> graph = "age -> dose; age -> size; dose -> size"
 >>> model = riesz.CausalEffect(graph, treatment="dose", outcome="size", random_state=0)
 >>> effect = model.fit(data).effect(1.0, baseline=0.0)
->>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.sd[0])
+>>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.std[0])
 True
 
 With several studies, the first may have measured treatment and mediator, and the second mediator and outcome.
@@ -29,7 +29,7 @@ With several studies, the first may have measured treatment and mediator, and th
 >>> model = riesz.CausalFusion(graph, treatment="dose", outcome="volume", random_state=0)
 >>> model = model.fit([study1, study2])
 >>> effect = model.effect(1.0, baseline=0.0)
->>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.sd[0])
+>>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.std[0])
 True
 """
 
@@ -104,7 +104,7 @@ class CausalEffect(Experiments, BaseEstimator):
     >>> print(model.identification_)  # doctest: +ELLIPSIS
     back-door, adjusting for severity; assumed: ...
     >>> average_effect = model.effect(1, baseline=0)
-    >>> bool(abs(average_effect.mean[0] + 2) < 3 * average_effect.sd[0])
+    >>> bool(abs(average_effect.mean[0] + 2) < 3 * average_effect.std[0])
     True
 
     Parameters
@@ -126,10 +126,10 @@ class CausalEffect(Experiments, BaseEstimator):
         Whether treatments were assigned at random in study 1.
     differs : dict, optional
         For each study, the variables whose mechanism differs in it, for example ``{"study 2": ["psa"]}``.
-    draws : int, default 16
+    n_hyperparameter_samples : int, default 16
         Number of draws of the hyper-parameters over which the effect is averaged. 0 uses the best
         hyper-parameters alone, whose bands are too narrow if there are few rows.
-    landmarks : int, optional
+    n_landmarks : int, optional
         Number of landmarks for each study with more rows than this, with time linear in the rows. The default
         is 500 for studies of more than 3,000 rows. Studies that share covariates on which the outcome depends
         use all rows.
@@ -167,8 +167,8 @@ class CausalEffect(Experiments, BaseEstimator):
         front_door: str | Iterable[str] | None = None,
         randomized: bool = False,
         differs: Mapping[int | str, str | Iterable[str]] | None = None,
-        draws: int = 16,
-        landmarks: int | None = None,
+        n_hyperparameter_samples: int = 16,
+        n_landmarks: int | None = None,
         random_state: Any = None,
         columns: Mapping[str, str] | None = None,
     ) -> None:
@@ -179,8 +179,8 @@ class CausalEffect(Experiments, BaseEstimator):
         self.front_door = front_door
         self.randomized = randomized
         self.differs = differs
-        self.draws = draws
-        self.landmarks = landmarks
+        self.n_hyperparameter_samples = n_hyperparameter_samples
+        self.n_landmarks = n_landmarks
         self.random_state = random_state
         self.columns = columns
 
@@ -194,8 +194,8 @@ class CausalEffect(Experiments, BaseEstimator):
             else f"a {type(studies).__name__}"
         )
         studies = list(studies) if isinstance(studies, (list, tuple)) else [studies]
-        draws = _count("draws", self.draws, 0)
-        landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
+        draws = _count("n_hyperparameter_samples", self.n_hyperparameter_samples, 0)
+        landmarks = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
         tables = [columns_of(collected(table), f"study {k + 1}") for k, table in enumerate(studies)]
         headers = [list(columns) for columns in tables]
         if len(tables) < 2 and not (tables and str(self.outcome) in headers[0]):
@@ -251,10 +251,10 @@ class CausalEffect(Experiments, BaseEstimator):
         grid: Any,
         *,
         baseline: Any = None,
-        given: Any = None,
+        conditions: Any = None,
         among: Any = None,
         population: Any = None,
-        weights: Any = None,
+        population_weights: Any = None,
     ) -> CausalEstimate:
         """Returns ``E[outcome | do(treatment)]`` at each row of ``grid``.
 
@@ -263,40 +263,40 @@ class CausalEffect(Experiments, BaseEstimator):
         the result is the contrast, the effect minus the effect at the baseline, with its standard deviation.
 
         By default the effect is averaged over all rows of the table or of study 1. If covariates are adjusted
-        for, there are other target populations: rows with given covariates, ``given={"age": 60}``; rows with
-        a given treatment, ``among={"dose": 0.1}`` or, with one treatment, ``among=0.1``; or a ``population``,
-        a data frame of the covariates, with ``weights``, one per row or the name of a column (default equal).
-        For ``given`` and ``among`` the band includes the uncertainty about who belongs to the population; a
-        ``population`` is taken as known."""
+        for, there are other target populations: rows with given covariates, ``conditions={"age": 60}``; rows
+        with a given treatment, ``among={"dose": 0.1}`` or, with one treatment, ``among=0.1``; or a
+        ``population``, a data frame of the covariates, with ``population_weights``, one per row or the name
+        of a column (default equal). For ``conditions`` and ``among`` the band includes the uncertainty about
+        who belongs to the population; a ``population`` is taken as known."""
         fused, population_text = self._on_population(
-            given=given, among=among, population=population, weights=weights
+            conditions=conditions, among=among, population=population, population_weights=population_weights
         )
         query = self._columns().query(grid, baseline, "grid")
         return self._estimate(fused, f"{self._expected()}{population_text}{query.versus}", query)
 
-    def derivative(
+    def slope(
         self,
         grid: Any,
-        of: str | None = None,
+        treatment: str | None = None,
         *,
         step: float | None = None,
-        given: Any = None,
+        conditions: Any = None,
         among: Any = None,
         population: Any = None,
-        weights: Any = None,
+        population_weights: Any = None,
     ) -> CausalEstimate:
-        """Returns the derivative of the effect with respect to one treatment ``of``, at each row of ``grid``.
+        """Returns the derivative of the effect with respect to one ``treatment``, at each row of ``grid``.
 
         It is the central difference with ``step``, with its standard deviation. The default step is a
         hundredth of the treatment's standard deviation in study 1; the error is of the order of the squared
         step. The other arguments are as in :meth:`effect`."""
         fused, population_text = self._on_population(
-            given=given, among=among, population=population, weights=weights
+            conditions=conditions, among=among, population=population, population_weights=population_weights
         )
-        if of is None and len(self.treatments_) > 1:
-            raise ValueError(f"of = None: say by which treatment, {_listed(self.treatments_)}")
-        query = EffectQuery(self._columns().treated(grid, "grid"), slope=(of, step))
-        description = f"slope of {self._expected()} by {of or self.treatments_[0]}{population_text}"
+        if treatment is None and len(self.treatments_) > 1:
+            raise ValueError(f"treatment = None: say by which treatment, {_listed(self.treatments_)}")
+        query = EffectQuery(self._columns().treated(grid, "grid"), slope=(treatment, step))
+        description = f"slope of {self._expected()} by {treatment or self.treatments_[0]}{population_text}"
         return self._estimate(fused, description, query)
 
     def explain(self, doses: Any, background: Any = None, **options: Any) -> Explanation:
@@ -317,10 +317,10 @@ class CausalEffect(Experiments, BaseEstimator):
         *,
         baseline: Any = None,
         background: Any = None,
-        given: Any = None,
+        conditions: Any = None,
         among: Any = None,
         population: Any = None,
-        weights: Any = None,
+        population_weights: Any = None,
         **options: Any,
     ) -> MediatorShares:
         """Returns the share of the effect at ``doses`` that passes through each mediator of the first two
@@ -340,7 +340,7 @@ class CausalEffect(Experiments, BaseEstimator):
         if background is None and "game" not in options:
             background = cells(_evenly_spaced(mediators))
         fused, population_text = self._on_population(
-            given=given, among=among, population=population, weights=weights
+            conditions=conditions, among=among, population=population, population_weights=population_weights
         )
         query = self._columns().query(doses, baseline, "doses")
         values = mediator_values(fused.mediator_sums(query), self._columns().levels, background, options)
@@ -355,17 +355,17 @@ class CausalEffect(Experiments, BaseEstimator):
             mean,
         )
 
-    def worth(
+    def value_of_information(
         self,
         doses: Any,
         *,
         baseline: Any = None,
         study: int | None = None,
         rows: Any = None,
-        given: Any = None,
+        conditions: Any = None,
         among: Any = None,
         population: Any = None,
-        weights: Any = None,
+        population_weights: Any = None,
     ) -> Any:
         """Returns which study to extend: the share of the variance of the effect at ``doses``, or of the
         contrast with ``baseline``, that one more row of a study would remove, whatever its outcome; averaged
@@ -375,7 +375,9 @@ class CausalEffect(Experiments, BaseEstimator):
         more), as a dictionary by study. With ``study``, from 1, and ``rows``, a data frame of that study's
         inputs (treatments and covariates of study 1, mediators of others), it is one number per row.
         Hyper-parameters and target population stay fixed. The other arguments are as in :meth:`effect`."""
-        fused, _ = self._on_population(given=given, among=among, population=population, weights=weights)
+        fused, _ = self._on_population(
+            conditions=conditions, among=among, population=population, population_weights=population_weights
+        )
         query = self._columns().query(doses, baseline, "doses")
         n_leading = len(self._fitted_on[0])
         if study is not None and (not is_whole(study) or not 1 <= study <= n_leading + 1):
@@ -402,10 +404,10 @@ class CausalEffect(Experiments, BaseEstimator):
         grid: Any = None,
         *,
         baseline: Any = None,
-        given: Any = None,
+        conditions: Any = None,
         among: Any = None,
         population: Any = None,
-        weights: Any = None,
+        population_weights: Any = None,
         level: float = 0.95,
     ) -> None:
         """Writes a self-contained HTML page: the effect, its identification and assumptions, the curve with
@@ -416,7 +418,7 @@ class CausalEffect(Experiments, BaseEstimator):
         :meth:`effect`."""
         check_suffix(path, (".html", ".htm"), "report writes HTML")
         fused, population_text = self._on_population(
-            given=given, among=among, population=population, weights=weights
+            conditions=conditions, among=among, population=population, population_weights=population_weights
         )
         leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
         treatments = (
@@ -446,7 +448,7 @@ class CausalEffect(Experiments, BaseEstimator):
         about = *self._question, leading, points, outcome, shared
         write(path, _core.effect_page(about, fused, treatments, provenance, level, base).encode())
 
-    def as_seen(self, grid: Any, *, baseline: Any = None) -> CausalEstimate:
+    def association(self, grid: Any, *, baseline: Any = None) -> CausalEstimate:
         """Returns the association instead of the effect: ``E[outcome | treatment]`` of the table or study 1
         without adjustment. The difference from the effect is the confounding bias. The first call fits
         another model."""
@@ -525,8 +527,7 @@ class CausalEffect(Experiments, BaseEstimator):
 
     def _on_population(self, **population: Any) -> tuple[_core.CausalEffect, str]:
         """Returns the effect on this population, and its description."""
-        conditions = population.pop("given", None)
-        return on_target_population(self._core_effect(), self._columns(), conditions=conditions, **population)
+        return on_target_population(self._core_effect(), self._columns(), **population)
 
     def _columns(self) -> Columns:
         check_is_fitted(self)
@@ -560,9 +561,9 @@ class CausalEffect(Experiments, BaseEstimator):
         mediators, in units of their means. Hyper-parameters are those of the fit. The outcome's constant and
         the population of study 1 count as known. No samples are drawn.
 
-        ``.only("study 2")`` of the result is IMP and ``.only("study 1")`` is BayesIME. The bands have three
-        faults that :meth:`effect` does not have: they become narrow where no study has data, their width
-        depends on the mass of the measure, and they depend on the jitter."""
+        ``.restricted_to("study 2")`` of the result is IMP and ``.restricted_to("study 1")`` is BayesIME. The
+        bands have three faults that :meth:`effect` does not have: they become narrow where no study has data,
+        their width depends on the mass of the measure, and they depend on the jitter."""
         for name, value, allowed in (
             ("form", form, ("landmarks", "integrals")),
             ("measure", measure, ("rows", "normal")),

@@ -7,7 +7,7 @@ take other settings:
 >>> from riesz.kernels import RBF
 >>> X = np.random.default_rng(0).normal(size=(20, 2))
 >>> model = riesz.Expansion(RBF(1.5), points=X, coef=X[:, 0])
->>> riesz.Explainer(model, game=riesz.Observational(X, ridge=0.01))(X[:3]).values.shape
+>>> riesz.Explainer(model, game=riesz.Observational(X, conditional_ridge=0.01))(X[:3]).values.shape
 (3, 2)
 """
 
@@ -97,19 +97,19 @@ class Observational(Game):
     ----------
     background, weights
         The reference rows, and their weights.
-    ridge : float, optional
+    conditional_ridge : float, optional
         Ridge of the conditional mean embedding; by default the one that predicts held-out rows best.
-    centred : bool, default True
+    centered : bool, default True
         Whether predictions are shrunk towards their mean, so that a constant model has all values 0.
         ``False`` shrinks them towards the model's intercept, as published.
     conditioning_kernel : riesz.kernels.Kernel or str, optional
         Kernel between the present features: a kernel over the model's columns, or an expression such as
         ``"matern52(ard)"``. The default is the model's own kernel if it is one bounded product over all
         columns, and else a Gaussian with median length scales.
-    landmarks, random_features : int, optional
+    n_conditional_landmarks, n_random_features : int, optional
         Number of the reference rows (Nyström), or of random Fourier features, that are used instead of all
         rows: O(n m²) instead of O(n³) for each coalition.
-    conjugate_gradients : float, optional
+    cg_tol : float, optional
         Tolerance for conjugate gradients with all reference rows, if their matrices are too large to factor,
         for example 1e-6. It is the relative error of the weights of reference rows, and is included in the
         proved bound.
@@ -117,20 +117,20 @@ class Observational(Game):
         For functions: the estimator of conditional distributions. ``"kernel"`` is the conditional mean
         embedding; the others draw from a normal distribution or a Gaussian copula fitted to the background,
         for comparison.
-    draws : int, default 100
+    n_conditional_samples : int, default 100
         For these samplers: number of draws for each coalition and row.
     """
 
     name: ClassVar[str] = "observational"
 
-    ridge: float | None = None
-    centred: bool | None = None
+    conditional_ridge: float | None = None
+    centered: bool | None = None
     conditioning_kernel: Kernel | str | None = None
-    landmarks: int | None = None
-    random_features: int | None = None
-    conjugate_gradients: float | None = None
+    n_conditional_landmarks: int | None = None
+    n_random_features: int | None = None
+    cg_tol: float | None = None
     conditional: str | None = None
-    draws: int | None = None
+    n_conditional_samples: int | None = None
 
 
 #: The games by name.

@@ -4,7 +4,7 @@ Every function draws into ``ax`` and returns it. Without ``ax`` it opens a new f
 ``show``. ``max_display`` is the number of features shown by name, the most important ones, or ``None`` for
 all. An explanation with several outputs is drawn for one of them: select it first, as in
 ``beeswarm(explanation[..., "virginica"])``. If an explanation has standard deviations
-(:attr:`riesz.Explanation.sd`), 95 % intervals are drawn as whiskers. The colours are those of riesz's own
+(:attr:`riesz.Explanation.std`), 95 % intervals are drawn as whiskers. The colours are those of riesz's own
 plots and are distinguishable with colour blindness."""
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
     colours = [(UP if size > 0 else DOWN) if single else DOWN for size in sizes]
     heights = np.arange(len(lines))[::-1]
     ax.barh(heights, sizes, color=colours, height=0.66, zorder=3)
-    spans = {} if single or e._sd is not None else _spans(e)
+    spans = {} if single or e._std is not None else _spans(e)
     for y, size, (name, players) in zip(heights, sizes, lines):
         sign = -1 if size < 0 else 1
         text = _signed(size) if single else f"{size:.3g}"
@@ -181,7 +181,7 @@ def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 
     e = _table(result._attribution_explanation()[0], max_display, single=True)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.3 + 0.36 * len(lines))
-    values, bands, adjusted = e._values[0, :, 0], result.bands, result.adjusted_pvalues
+    values, bands, adjusted = e._values[0, :, 0], result.null_interval, result.adjusted_pvalues
     for y, (_, players) in zip(range(len(lines))[::-1], lines):
         size = values[players].sum()
         colour = UP if size > 0 else DOWN
@@ -219,20 +219,20 @@ def witness(witness: Any, ax: Axes | None = None) -> Axes:
     where the first sample has more mass and negative where the second has more."""
     ax = _axes(ax, height=3.4)
     values, deviations = witness.values, 2.0 * witness.std_error
-    if witness.places.dtype == object:
+    if witness.grid.dtype == object:
         positions = np.arange(len(values))
         ax.bar(positions, values, color=[UP if v > 0 else DOWN for v in values], width=0.6, zorder=3)
         ax.errorbar(
             positions, values, deviations, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4
         )
-        ax.set_xticks(positions, witness.places)
+        ax.set_xticks(positions, witness.grid)
     else:
         ax.fill_between(
-            witness.places, values - deviations, values + deviations, color="#dfe2e6", linewidth=0, zorder=1
+            witness.grid, values - deviations, values + deviations, color="#dfe2e6", linewidth=0, zorder=1
         )
         for sign, colour in [(1, UP), (-1, DOWN)]:
             ax.plot(
-                witness.places,
+                witness.grid,
                 np.where(values * sign >= 0, values, np.nan),
                 color=colour,
                 linewidth=1.6,
@@ -253,16 +253,16 @@ def witness(witness: Any, ax: Axes | None = None) -> Axes:
 def component(component: Any, ax: Axes | None = None) -> Axes:
     """Draws a component of a functional ANOVA (:meth:`riesz.FunctionalANOVA.component`) of one output: for
     one column a curve, with the middle 95 % of the posterior if there is one; for two columns a surface."""
-    if component.places is None or component.values.ndim != len(component.places):
+    if component.grid is None or component.values.ndim != len(component.grid):
         raise ValueError(
             "a component is drawn along one or two columns, of one output: ask for it without rows"
         )
     ax = _axes(ax, height=3.4)
-    title, numeric = " × ".join(component.features), [points.dtype != object for points in component.places]
-    axes = [points if number else np.arange(len(points)) for points, number in zip(component.places, numeric)]
+    title, numeric = " × ".join(component.features), [points.dtype != object for points in component.grid]
+    axes = [points if number else np.arange(len(points)) for points, number in zip(component.grid, numeric)]
     if len(axes) == 1:
-        (points,), deviations = axes, 0.0 if component.sd is None else 1.96 * component.sd
-        if component.sd is not None:
+        (points,), deviations = axes, 0.0 if component.std is None else 1.96 * component.std
+        if component.std is not None:
             low, high = component.values - deviations, component.values + deviations
             ax.fill_between(points, low, high, color="#dfe2e6", linewidth=0, zorder=1, label="middle 95 %")
         ax.plot(
@@ -280,9 +280,9 @@ def component(component: Any, ax: Axes | None = None) -> Axes:
         ax.set_xlabel(component.features[0])
         ax.set_ylabel(component.features[-1])
         if not numeric[1]:
-            ax.set_yticks(axes[1], component.places[1])
+            ax.set_yticks(axes[1], component.grid[1])
     if not numeric[0]:
-        ax.set_xticks(axes[0], component.places[0])
+        ax.set_xticks(axes[0], component.grid[0])
     return ax
 
 
@@ -337,9 +337,9 @@ def scatter(
         0.0 if levels is None else 0.4 * (((np.arange(len(numbers)) + 0.5) * 0.6180339887498949) % 1 - 0.5)
     )
     ax.scatter(numbers + jitter, e._values[:, j, 0], c=colour, s=16, linewidths=0, zorder=3)
-    has_intervals = e._sd is not None and len(numbers) <= MAX_ROWS_WITH_INTERVALS
+    has_intervals = e._std is not None and len(numbers) <= MAX_ROWS_WITH_INTERVALS
     if has_intervals:
-        half_widths = NORMAL_QUANTILE * e._sd[:, j, 0]
+        half_widths = NORMAL_QUANTILE * e._std[:, j, 0]
         ax.errorbar(
             numbers + jitter,
             e._values[:, j, 0],
@@ -849,15 +849,15 @@ def _signed(value: float, half_width: float | None = None) -> str:
 
 def _interval_label(e: Explanation) -> str:
     """Returns the label of whiskers; empty without standard deviations."""
-    return "" if e._sd is None else f", {INTERVAL_LABEL}"
+    return "" if e._std is None else f", {INTERVAL_LABEL}"
 
 
 def _half_width(e: Explanation, row: int, players: list[int]) -> float | None:
     """Returns half of the interval of a sum of values of a row; ``None`` if it is not known."""
-    if e._sd is None or not players:
+    if e._std is None or not players:
         return None
     if len(players) == 1:
-        return NORMAL_QUANTILE * float(e._sd[row, players[0], 0])
+        return NORMAL_QUANTILE * float(e._std[row, players[0], 0])
     if e._covariance is None:
         return None
     variance = e._covariance[row][np.ix_(players, players)][:, :, 0].sum()
@@ -865,7 +865,7 @@ def _half_width(e: Explanation, row: int, players: list[int]) -> float | None:
 
 
 def _mean_half_width(e: Explanation, players: list[int]) -> float | None:
-    return None if e._sd is None else NORMAL_QUANTILE * float(e._sd[:, players, 0].mean(axis=0).sum())
+    return None if e._std is None else NORMAL_QUANTILE * float(e._std[:, players, 0].mean(axis=0).sum())
 
 
 def _whisker(ax: Axes, y: float, x: float, half_width: float | None, minimum: float | None = None) -> None:

@@ -115,20 +115,20 @@ class PreferenceClassifier(BaseEstimator):
         For the models "bradley_terry" and "linear": λ of the penalty ``½ λ Σ β²`` on abilities, or on
         coefficients of standardised features. 0 gives the maximum of the likelihood, if there is one. The
         default is the λ with the largest marginal likelihood, as for a random effect.
-    landmarks : "auto", "all", int or None
+    n_landmarks : "auto", "all", int or None
         Number of items that are landmarks, for many duels: no matrix between all pairs is needed. "all", or
         at least the number of items, makes no approximation: the posterior mean is that of the dense process.
         ``None`` uses the dense process. "auto" uses 250 landmarks if there are more than 2,000 distinct
         pairs, except with bags or with ``inference="bound"``, which landmarks do not support.
-    context_landmarks : int, default 32
+    n_context_landmarks : int, default 32
         With landmarks: number of landmark contexts among the distinct contexts. There is no approximation if
         there are at most this many contexts. Users who are not landmarks have no effect of their own.
     n_tuning_pairs : int, default 1500
         With landmarks: number of distinct pairs for tuning, drawn at random. A third of them is used from all
         start values; tuning on all of them continues from the best result.
-    n_draws : int, default 64
+    n_samples : int, default 64
         With landmarks: number of draws from which standard deviations are estimated, with a relative standard
-        error of ``1/√(2 n_draws)``. (``decision_function(…, return_std="exact")`` uses no draws.)
+        error of ``1/√(2 n_samples)``. (``decision_function(…, return_std="exact")`` uses no draws.)
     tol : float, default 1e-6
         With landmarks: Newton's method ends when the gradient has decreased to this share of its start.
     columns : dict of name to {"text", "number"}, optional
@@ -142,20 +142,20 @@ class PreferenceClassifier(BaseEstimator):
         all items, or if there are too many pairs of landmarks times context landmarks.
     kernel_ : riesz.kernels.Kernel
         The tuned kernel of items.
-    utility_, generalised_ : float
+    utility_variance_, generalized_variance_ : float
         Variances of the two parts in the prior, in squared log odds.
-    home_advantage_, ability_ : float
+    home_variance_, ability_variance_ : float
         Variances of the home advantage and of the abilities, in squared log odds; 0 without them.
     context_kernel_ : riesz.kernels.Kernel or None
-    shared_ : float
+    shared_context_fraction_ : float
         The share ρ of the prior that all contexts have in common.
     margin_ : float
         The margin δ of a win in log odds, with ``ties="model"``; else 0.
     log_marginal_likelihood_value_ : float
         Of all duels; with landmarks of the pairs used for tuning, and None without tuning.
-    landmarks_, context_landmarks_ : int or None
-        Number of landmarks. ``unknown_variance_`` is the share of the items' prior variance that the
-        landmarks do not explain, and ``unknown_context_variance_`` that of the contexts.
+    n_landmarks_, n_context_landmarks_ : int or None
+        Number of landmarks. ``unexplained_variance_ratio_`` is the share of the items' prior variance that
+        the landmarks do not explain, and ``unexplained_context_variance_ratio_`` that of the contexts.
     abilities_, abilities_std_ : dict
         Of "bradley_terry", by item label. Abilities sum to 0. Standard deviations are None for more than
         1,000 items.
@@ -163,7 +163,7 @@ class PreferenceClassifier(BaseEstimator):
         Of "linear", by feature.
     ridge_ : float
         The λ of the fit.
-    notes_ : list of str
+    warnings_ : list of str
         Remarks on what only the ridge makes finite or comparable: items that never won or never lost, and
         groups of items without duels between them.
     classes_ : array of str
@@ -171,7 +171,7 @@ class PreferenceClassifier(BaseEstimator):
 
     #: None for a model through landmarks whose kernel does not vanish.
     expansion_: Any
-    shared_: float
+    shared_context_fraction_: float
     #: Defaults of models without contexts, home, item names or landmarks.
     _contexts: Contexts | None = None
     _has_home = False
@@ -193,10 +193,10 @@ class PreferenceClassifier(BaseEstimator):
         n_restarts_optimizer=0,
         random_state=None,
         ridge="evidence",
-        landmarks="auto",
-        context_landmarks=32,
+        n_landmarks="auto",
+        n_context_landmarks=32,
         n_tuning_pairs=1500,
-        n_draws=64,
+        n_samples=64,
         tol=1e-6,
         columns=None,
     ):
@@ -210,10 +210,10 @@ class PreferenceClassifier(BaseEstimator):
         self.n_restarts_optimizer = n_restarts_optimizer
         self.random_state = random_state
         self.ridge = ridge
-        self.landmarks = landmarks
-        self.context_landmarks = context_landmarks
+        self.n_landmarks = n_landmarks
+        self.n_context_landmarks = n_context_landmarks
         self.n_tuning_pairs = n_tuning_pairs
-        self.n_draws = n_draws
+        self.n_samples = n_samples
         self.tol = tol
         self.columns = columns
 
@@ -257,8 +257,8 @@ class PreferenceClassifier(BaseEstimator):
         bags; all other methods take items."""
         self._check()
         further = {"contexts": contexts, "users": users, "home": home, "members": members}
-        self.landmarks_: int | None = None
-        self.context_landmarks_: int | None = None
+        self.n_landmarks_: int | None = None
+        self.n_context_landmarks_: int | None = None
         self._function, self._background = None, copy.deepcopy(items)
         outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
         if self.model in ABILITIES:
@@ -326,10 +326,10 @@ class PreferenceClassifier(BaseEstimator):
             )
             model, notes = fitted.model, fitted.warnings
         else:
-            n_context_landmarks = _count("context_landmarks", self.context_landmarks, 1)
+            n_context_landmarks = _count("n_context_landmarks", self.n_context_landmarks, 1)
             pairs, draws = (
                 _count("n_tuning_pairs", self.n_tuning_pairs, 1),
-                _count("n_draws", self.n_draws, 0),
+                _count("n_samples", self.n_samples, 0),
             )
             sizes = (n_landmarks, n_context_landmarks, pairs, draws, float(self.tol))
             fitted = _core.fit_landmarks(
@@ -337,11 +337,14 @@ class PreferenceClassifier(BaseEstimator):
             )
             prior, model, notes = fitted.prior, fitted.model, fitted.warnings
             self._function, self._no_model_reason = fitted.function, fitted.no_model_reason
-            self.landmarks_, self.context_landmarks_ = (
+            self.n_landmarks_, self.n_context_landmarks_ = (
                 fitted.function.landmarks,
                 fitted.function.context_landmarks,
             )
-            self.unknown_variance_, self.unknown_context_variance_ = fitted.unknown, fitted.unknown_contexts
+            self.unexplained_variance_ratio_, self.unexplained_context_variance_ratio_ = (
+                fitted.unknown,
+                fitted.unknown_contexts,
+            )
         for message in notes:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
         self._names, self._levels, self._contexts = names, levels, context_columns
@@ -351,11 +354,11 @@ class PreferenceClassifier(BaseEstimator):
         )
         self.expansion_ = None if model is None else Expansion._wrap(model)
         self.kernel_ = rk._from_json(prior.kernel, self._names)
-        self.utility_, self.generalised_ = prior.utility, prior.generalised
+        self.utility_variance_, self.generalized_variance_ = prior.utility, prior.generalised
         further_variances = list(prior.further)
-        self.home_advantage_ = further_variances.pop(0) if self._has_home else 0.0
-        self.ability_ = further_variances.pop(0) if self.ability else 0.0
-        text, self.shared_ = prior.contexts or (None, 1.0)
+        self.home_variance_ = further_variances.pop(0) if self._has_home else 0.0
+        self.ability_variance_ = further_variances.pop(0) if self.ability else 0.0
+        text, self.shared_context_fraction_ = prior.contexts or (None, 1.0)
         self.context_kernel_ = (
             None if text is None or context_columns is None else rk._from_json(text, context_columns.names)
         )
@@ -373,7 +376,7 @@ class PreferenceClassifier(BaseEstimator):
             "ties": None if self.ties == "half" else self.ties,
             "inference": None if self.inference == "laplace" else self.inference,
             "context_kernel": self.context_kernel,
-            "landmarks": None if self.landmarks in ("auto", None) else self.landmarks,
+            "n_landmarks": None if self.n_landmarks in ("auto", None) else self.n_landmarks,
         }
         for name, setting in (further | options).items():
             if setting is not None:
@@ -396,21 +399,21 @@ class PreferenceClassifier(BaseEstimator):
     ) -> int | None:
         """Returns the number of landmarks; ``None`` for the dense process."""
         unknown = ["members"] * bags + ["inference"] * (self.inference == "bound")
-        if self.landmarks is None or (self.landmarks == "auto" and unknown):
+        if self.n_landmarks is None or (self.n_landmarks == "auto" and unknown):
             return None
         if unknown:
             raise ValueError(
-                f"landmarks = {self.landmarks!r}: they do not support {', '.join(unknown)}: give "
-                "landmarks=None, or leave these out"
+                f"n_landmarks = {self.n_landmarks!r}: they do not support {', '.join(unknown)}: give "
+                "n_landmarks=None, or leave these out"
             )
-        if self.landmarks == "auto":
+        if self.n_landmarks == "auto":
             pair_columns = [
                 np.minimum(left, right),
                 np.maximum(left, right),
                 *([] if contexts is None else contexts.T),
             ]
             return _LANDMARKS if len(np.unique(np.column_stack(pair_columns), axis=0)) > _DENSE else None
-        return 2**32 if self.landmarks == "all" else _count("landmarks", self.landmarks, 1)
+        return 2**32 if self.n_landmarks == "all" else _count("n_landmarks", self.n_landmarks, 1)
 
     def _check(self) -> None:
         choices = [
@@ -426,7 +429,7 @@ class PreferenceClassifier(BaseEstimator):
             if kernel is not None and not isinstance(kernel, rk.Kernel):
                 raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
 
-    def rows(
+    def pair_features(
         self,
         left: Any,
         right: Any,
@@ -547,9 +550,9 @@ class PreferenceClassifier(BaseEstimator):
     ) -> Any:
         """Returns the posterior mean of the log odds that the left item wins, and with ``return_std`` their
         standard deviation. With ``ties="model"`` it is the left item's advantage g; the log odds of a win are
-        ``g - margin_``. Here and below, ``circumstances`` are the keyword arguments of :meth:`rows`.
+        ``g - margin_``. Here and below, ``circumstances`` are the keyword arguments of :meth:`pair_features`.
 
-        With landmarks, standard deviations are estimated from ``n_draws`` draws. ``return_std="exact"``
+        With landmarks, standard deviations are estimated from ``n_samples`` draws. ``return_std="exact"``
         computes each by conjugate gradients, until the variance is too small by at most 1e-8 of the prior
         variance. A duel takes some tens of products with the posterior precision, more than a draw."""
         if return_std not in (False, True, "exact"):
@@ -575,7 +578,7 @@ class PreferenceClassifier(BaseEstimator):
         "linear" use the estimated log odds without averaging."""
         if self._function is not None:
             return self._function.probabilities(*self._pairs(left, right, **circumstances))
-        return self.expansion_.predict_proba(self.rows(left, right, **circumstances))
+        return self.expansion_.predict_proba(self.pair_features(left, right, **circumstances))
 
     def predict(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
         """Returns the most likely outcome: ``"left"`` or ``"right"``, or with ``ties="model"`` a
@@ -584,7 +587,7 @@ class PreferenceClassifier(BaseEstimator):
             return self.classes_[self.predict_proba(left, right, **circumstances).argmax(axis=1)]
         return self.classes_[(self.decision_function(left, right, **circumstances) > 0).astype(int)]
 
-    def superiority(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
+    def probability_better(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
         """Returns the posterior probability that the left item is better, i.e. that its log odds are
         positive; ½ for two equal items."""
         from scipy.special import ndtr
@@ -600,15 +603,15 @@ class PreferenceClassifier(BaseEstimator):
         background: Any = None,
         *,
         game: str = "independent",
-        weights: Any = None,
+        background_weights: Any = None,
         groups: Mapping[str, Sequence[str]] | None = None,
         index: str = "shapley",
         covariance: bool = False,
-        ridge: float | None = None,
-        centred: bool = True,
+        conditional_ridge: float | None = None,
+        centered: bool = True,
         shifts: int = 16,
-        permutations: int | None = None,
-        seed: int = 0,
+        n_orders: int | None = None,
+        random_state: int = 0,
         absent_contexts: Any = None,
         average: str | None = None,
         **circumstances: Any,
@@ -625,11 +628,11 @@ class PreferenceClassifier(BaseEstimator):
             The values of absent features. ``"independent"``: those of two random items, one per side; values
             explain *this* duel. ``"paired"``: those of one random item on both sides, all else equal; values
             show which *differences* matter. For utilities the two games are the same. ``"matches"``: those of
-            the two items of a random duel of ``background``, wide rows as of :meth:`rows`. ``"baseline"``:
-            those of one item. ``"functional"``: their kernel factors are 1. ``"observational"``: on each side
-            their conditional distribution given the item's present features, learnt from ``background`` (the
-            published game).
-        weights : array, optional
+            the two items of a random duel of ``background``, wide rows as of :meth:`pair_features`.
+            ``"baseline"``: those of one item. ``"functional"``: their kernel factors are 1.
+            ``"observational"``: on each side their conditional distribution given the item's present
+            features, learnt from ``background`` (the published game).
+        background_weights : array, optional
             Weights of the background items.
         groups : dict of name to list of features, optional
             Groups of features that form one player.
@@ -639,12 +642,12 @@ class PreferenceClassifier(BaseEstimator):
             Whether to compute the posterior covariance of values, in every game but ``"functional"``. With
             more than 12 players it is not available in the observational game, if contexts can be absent, or
             in the independent game with up to 100 items.
-        ridge, centred
+        conditional_ridge, centered
             For the observational game, see :class:`riesz.Observational`.
-        shifts, seed
+        shifts, random_state
             For the independent game with more than 13 features and 100 items: the number of shifts by which
             pairs of items are drawn. Values are then estimated, with standard errors.
-        permutations : int, optional
+        n_orders : int, optional
             Number of random orders of the features, at least 16, from which values are estimated with their
             standard errors. Each order is used with its reverse and with items drawn for it. For models with
             many features and landmarks, whose exact values take long. Items of equal weight are drawn equally
@@ -659,7 +662,7 @@ class PreferenceClassifier(BaseEstimator):
             context, explain the duels, oriented for example by the winner, and call
             :meth:`riesz.Explanation.average`.
         circumstances
-            The contexts, users, home and names of the duels, as in :meth:`rows`.
+            The contexts, users, home and names of the duels, as in :meth:`pair_features`.
         """
         if average not in (None, "opponents"):
             raise ValueError(f"average = {average!r}: it is None or 'opponents'")
@@ -677,22 +680,22 @@ class PreferenceClassifier(BaseEstimator):
                 names = [names[0][number] for number in pairs[0]], [names[1][number] for number in pairs[1]]
             if self._ids is not None:
                 circumstances["ids"] = names
-        rows = self.rows(left, right, **circumstances)
+        rows = self.pair_features(left, right, **circumstances)
         explanation = self._explain_rows(
             rows,
             background,
             names,
             game=game,
             contexts=absent_contexts,
-            weights=weights,
+            background_weights=background_weights,
             groups=groups,
             index=index,
             covariance=covariance,
-            ridge=ridge,
-            centred=centred,
+            conditional_ridge=conditional_ridge,
+            centered=centered,
             shifts=shifts,
-            permutations=permutations,
-            seed=seed,
+            n_orders=n_orders,
+            random_state=random_state,
         )
         return (
             explanation
@@ -776,7 +779,8 @@ class PreferenceClassifier(BaseEstimator):
         check_is_fitted(self, "classes_")
         if self._function is not None or self.model in ABILITIES:
             raise ValueError(
-                f"{label}: landmarks and models of abilities have no bags: fit a process with landmarks=None"
+                f"{label}: landmarks and models of abilities have no bags: fit a process with "
+                "n_landmarks=None"
             )
         if self._has_home or self._ids is not None:
             raise ValueError(

@@ -49,7 +49,7 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class Rankability:
-    """The posterior of a ranking. Intervals and probabilities come from ``n_draws`` joint draws of all log
+    """The posterior of a ranking. Intervals and probabilities come from ``n_samples`` joint draws of all log
     odds."""
 
     #: Labels of the items, as in the index of a data frame, or numbers of rows.
@@ -64,19 +64,19 @@ class Rankability:
     #: The credible intervals of the ranks, (items, 2).
     rank_interval: np.ndarray
     #: The probability of each item to be the best.
-    best: np.ndarray
+    probability_best: np.ndarray
     #: The share of the squared log odds, at their posterior mean, that no utility explains: 0 for differences
     #: of utilities, 1 for rock, paper and scissors. It is near 1/3 for an order in which everyone beats all
-    #: lower items by the same log odds; ``triangles`` distinguish orders.
+    #: lower items by the same log odds; ``cycles`` distinguish orders.
     cyclic_share: float
     #: The lower end, median and upper end of this share over draws. If the data are few, the posterior
     #: includes cycles that its mean does not have.
     cyclic_share_interval: np.ndarray
     #: The most probable cycles of three items, each of which beats the next, with their probabilities.
-    triangles: list[tuple[tuple, float]]
+    cycles: list[tuple[tuple, float]]
     #: The posterior probability of the intervals.
     level: float
-    n_draws: int
+    n_samples: int
 
     def __str__(self) -> str:
         low, middle, high = self.cyclic_share_interval
@@ -92,7 +92,7 @@ class Rankability:
             ),
             *(
                 f"{a} beats {b} beats {c} beats {a}: {probability:.3g}"
-                for (a, b, c), probability in self.triangles
+                for (a, b, c), probability in self.cycles
             ),
         ]
         return "\n".join(lines)
@@ -107,10 +107,10 @@ class Evidence:
     #: Of a utility alone, which implies a ranking.
     utility: float
     #: Of the generalised part alone.
-    generalised: float
+    generalized: float
 
     @property
-    def cycles(self) -> float:
+    def log_bayes_factor_cyclic(self) -> float:
         """The log Bayes factor of the nested model against a utility alone: negative if a ranking
         suffices."""
         return self.nested - self.utility
@@ -124,34 +124,34 @@ class SpecR:
     #: SpecR of the duels; 1 for a perfect ranking of items that have all met.
     value: float
     #: Its mean and standard deviation for perfect rankings in random order.
-    ranking: float
-    ranking_std: float
+    perfect_ranking_mean: float
+    perfect_ranking_std: float
     #: Its mean and standard deviation for outcomes of fair coins.
-    coins: float
-    coins_std: float
+    random_mean: float
+    random_std: float
     #: Average clustering of the comparison graph, which does not depend on outcomes.
     average_clustering: float
-    n_draws: int
+    n_samples: int
 
 
 def rankability(
     model: PreferenceClassifier,
     items: Any = None,
     *,
-    n_draws: int = 512,
+    n_samples: int = 512,
     level: float = 0.95,
-    n_triangles: int = 10,
+    n_cycles: int = 10,
     random_state: Any = None,
 ) -> Rankability:
     """Returns the posterior of a ranking of ``items`` under a fitted model; the items need not have duels.
     The model "bradley_terry" ranks all items of the fit: omit ``items``.
 
     The log odds of all pairs are split into differences of a utility, each item's mean, and a cyclic residual
-    (Jiang, Lim, Yao and Ye 2011), for the posterior mean and for ``n_draws`` joint draws. The cost is
+    (Jiang, Lim, Yao and Ye 2011), for the posterior mean and for ``n_samples`` joint draws. The cost is
     O(items³) per draw. No item is at home. Intervals are quantiles of draws, extended to the estimate if it
     lies outside."""
     check_is_fitted(model)
-    draws, seed = _count("n_draws", n_draws, 2), _seed(random_state)
+    draws, seed = _count("n_samples", n_samples, 2), _seed(random_state)
     further = {"contexts": model._contexts, "landmarks": model._function}
     unsupported = [name for name, value in further.items() if value is not None]
     if model.model == "linear" or unsupported:
@@ -176,23 +176,23 @@ def rankability(
         names, levels = model._item_columns()
         further_columns: list[tuple[int, float, bool]] = []
         if model._has_home:
-            further_columns.append((names.index(HOME), model.home_advantage_, False))
+            further_columns.append((names.index(HOME), model.home_variance_, False))
             rows = np.hstack([rows, np.zeros((len(rows), 1))])
         if model._ids is not None:
             called = labels_of(items)
             if called is None:
                 raise ValueError("ability=True: say who the items are, by the index of a data frame")
-            further_columns.append((names.index(ID), model.ability_, True))
+            further_columns.append((names.index(ID), model.ability_variance_, True))
             rows = np.hstack([rows, codes_of_names(called, model._ids, UNSEEN)])
         places, share, interval, circles = _core.rank_preferences(
             model.expansion_._core,
             model.kernel_._to_json(model._names, model._levels),
-            [model.utility_, model.generalised_],
+            [model.utility_variance_, model.generalized_variance_],
             further_columns,
             (list(names), list(levels), np.ascontiguousarray(rows)),
             draws,
             float(level),
-            _count("n_triangles", n_triangles, 0),
+            _count("n_cycles", n_cycles, 0),
             seed,
         )
         index = getattr(items, "index", None)
@@ -204,12 +204,12 @@ def rankability(
         utility_interval=utility_interval,
         rank=rank,
         rank_interval=rank_interval,
-        best=best,
+        probability_best=best,
         cyclic_share=share,
         cyclic_share_interval=np.array(interval),
-        triangles=[(tuple(labels[i] for i in three), probability) for three, probability in circles],
+        cycles=[(tuple(labels[i] for i in three), probability) for three, probability in circles],
         level=float(level),
-        n_draws=int(n_draws),
+        n_samples=int(n_samples),
     )
 
 
@@ -252,7 +252,7 @@ def spec_r(
     missing: str = "error",
     sample_weight: Any = None,
     items: Any = None,
-    n_draws: int = 40,
+    n_samples: int = 40,
     random_state: Any = None,
 ) -> SpecR:
     """Returns SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph,
@@ -261,7 +261,7 @@ def spec_r(
     SpecR is ``1 - (H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})) / 2(N-1)``. A (N × N) is the matrix of shares of
     wins, deg⁺ its row sums, ``L = diag(deg⁺) - A`` with eigenvalues λ(L), and H the Hausdorff distance.
     ``items``, as for :meth:`riesz.PreferenceClassifier.fit`, includes items without duels; by default items
-    are those of the duels. The cost is about 10 N³ for each of 2 ``n_draws`` + 1 graphs."""
+    are those of the duels. The cost is about 10 N³ for each of 2 ``n_samples`` + 1 graphs."""
     outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     if items is None:
         labels, places = np.unique(np.asarray(duels), return_inverse=True)
@@ -272,9 +272,9 @@ def spec_r(
         left, right = rows_of(items, duels, count)
     core_duels = outcomes.to_core(left, right)
     value, ranking, coins, clustering = _core.spec_r(
-        count, core_duels, _count("n_draws", n_draws, 2), _seed(random_state)
+        count, core_duels, _count("n_samples", n_samples, 2), _seed(random_state)
     )
-    return SpecR(value, *ranking, *coins, clustering, int(n_draws))
+    return SpecR(value, *ranking, *coins, clustering, int(n_samples))
 
 
 def _seed(random_state: Any) -> int:

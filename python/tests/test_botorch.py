@@ -277,7 +277,7 @@ def test_kernels_without_exact_values_are_estimated(name, study):
         model = fitted(
             wide, y, covar_module=gk.ScaleKernel(gk.RQKernel()), input_transform=inputs.Normalize(10)
         )
-        explainer = riesz.Explainer(model, wide[:6], permutations=8)
+        explainer = riesz.Explainer(model, wide[:6], n_orders=8)
         explanation = explainer(wide[20:21])
         assert (
             explainer.exactness == "estimated"

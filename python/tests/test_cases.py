@@ -25,7 +25,7 @@ def read(path):
     )
     question = {"background": case["background"], "game": case["game"]}
     if "ridge" in case:
-        question["game"] = riesz.Observational(ridge=case["ridge"])
+        question["game"] = riesz.Observational(conditional_ridge=case["ridge"])
     values = np.array(case["values"]).transpose(0, 2, 1)
     base_values = np.tile(case["base_values"], (len(case["rows"]), 1))
     expected = {"values": values, "base_values": base_values, "predictions": np.array(case["predictions"])}

@@ -73,16 +73,20 @@ def test_sets_separate_and_are_minimal():
             assert not minimal
             refused += 1
             continue
-        if answer.how == "back_door":
-            assert {frozenset(z) for z in (answer.adjust, *answer.others)} == minimal
+        if answer.strategy == "back_door":
+            assert {frozenset(z) for z in (answer.adjust, *answer.alternatives)} == minimal
             n_found += 1
         else:
-            assert answer.how == "front_door" and not minimal
+            assert answer.strategy == "front_door" and not minimal
 
 
 def test_the_statin_example():
     answer = identify(STATIN, treatment="statin", outcome="volume", studies=STUDIES)
-    assert (answer.how, answer.adjust, answer.bridges[0].columns) == ("back_door", ("age", "bmi"), ("psa",))
+    assert (answer.strategy, answer.adjust, answer.bridges[0].columns) == (
+        "back_door",
+        ("age", "bmi"),
+        ("psa",),
+    )
     assert (
         repr(answer)
         == "Identification(back-door, adjusting for age and bmi; volume depends on statin only through psa)"
@@ -100,12 +104,12 @@ def test_the_statin_example():
     trusted = identify(None, treatment="statin", outcome="volume", studies=STUDIES, adjust="age")
     assert trusted.source == "user" and "not derived" in str(trusted)
     trial = identify(STATIN, treatment="statin", outcome="volume", studies=STUDIES, randomized=True)
-    assert (trial.how, trial.adjust) == ("randomized", ())
+    assert (trial.strategy, trial.adjust) == ("randomized", ())
     front = identify("x -> m -> y; x <-> y", treatment="x", outcome="y", studies=[["x", "m", "y"]])
-    assert (front.how, front.front_door) == ("front_door", ("m",))
-    assert identify("x -> y", treatment="y", outcome="x", studies=[["x", "y"]]).how == "constant"
+    assert (front.strategy, front.front_door) == ("front_door", ("m",))
+    assert identify("x -> y", treatment="y", outcome="x", studies=[["x", "y"]]).strategy == "constant"
     with pytest.raises(AttributeError):
-        answer.how = "front_door"
+        answer.strategy = "front_door"
     assert riesz.causal.identify is identify
 
 

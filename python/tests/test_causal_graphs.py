@@ -86,7 +86,7 @@ def test_graphs_of_other_packages_are_read_by_their_edges():
 
 def test_formulas_hedges_and_instruments():
     answer = identify(NAPKIN, treatment="X", outcome="Y", studies=[["W1", "W2", "X", "Y"]])
-    assert (answer.how, answer.formula) == ("formula", FORMULA)
+    assert (answer.strategy, answer.formula) == ("formula", FORMULA)
     assert answer.would_help == (
         ("the hidden common cause W1 <-> X",),
         ("the hidden common cause W1 <-> Y",),

@@ -103,18 +103,18 @@ def test_row_numbers_and_marks_are_warned_of(frame):
 
 def test_columns_of_both_samples_have_the_same_type(frame):
     X, Z = frame[["b"]].iloc[:30], frame[["b"]].iloc[30:]
-    expected = riesz.mmd_test(X, Z, permutations=20)
+    expected = riesz.mmd_test(X, Z, n_permutations=20)
     with pytest.warns(UserWarning, match="amounts in kg"):
         actual = riesz.mmd_test(
-            X.assign(b=X["b"].map("{} kg".format)), Z.assign(b=Z["b"].map("{} kg".format)), permutations=20
+            X.assign(b=X["b"].map("{} kg".format)), Z.assign(b=Z["b"].map("{} kg".format)), n_permutations=20
         )
     assert actual.statistic == expected.statistic
     as_text = riesz.mmd_test(
-        X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), permutations=20, columns={"b": "text"}
+        X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), n_permutations=20, columns={"b": "text"}
     )
     assert (
         as_text.statistic
-        != riesz.mmd_test(X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), permutations=20).statistic
+        != riesz.mmd_test(X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), n_permutations=20).statistic
     )
 
 
@@ -167,8 +167,10 @@ def test_column_types_are_stated_in_every_estimator():
     SelectHSIC(1, columns=state).fit(items, items["a"])
     graph = "zone -> a; a -> y; zone -> y"
     table = items.assign(y=items["a"] + (items["zone"] == 100))
-    effect = riesz.CausalEffect(graph, treatment="a", outcome="y", draws=0, columns=state).fit(table)
-    number = riesz.CausalEffect(graph, treatment="a", outcome="y", draws=0).fit(table)
+    effect = riesz.CausalEffect(
+        graph, treatment="a", outcome="y", n_hyperparameter_samples=0, columns=state
+    ).fit(table)
+    number = riesz.CausalEffect(graph, treatment="a", outcome="y", n_hyperparameter_samples=0).fit(table)
     assert effect.effect(0.0).mean != number.effect(0.0).mean
     for model in [
         riesz.PreferenceClassifier(columns={"zones": "text"}),
@@ -249,7 +251,7 @@ def test_effects_of_truth_values_are_asked_for_by_numbers():
     treated = age + rng.normal(size=80) > 0
     data = pd.DataFrame({"age": age, "treated": treated, "y": age - 2 * treated})
     graph = "age -> treated; age -> y; treated -> y"
-    model = riesz.CausalEffect(graph, treatment="treated", outcome="y", draws=0).fit(data)
+    model = riesz.CausalEffect(graph, treatment="treated", outcome="y", n_hyperparameter_samples=0).fit(data)
     assert model.effect(1, baseline=0).mean == model.effect(True, baseline=False).mean
 
 

@@ -101,12 +101,12 @@ def test_the_mode_is_that_of_the_posterior(world, family):
 
 def test_tuned_models_predict_and_explain_rates(world):
     rows, bags = world
-    model = riesz.AggregateCountProcess(average=False, random_state=0)
+    model = riesz.AggregateCountProcess(n_hyperparameter_samples=0, random_state=0)
     model.fit(rows, bags, bag="district", target="cases", weight="people")
     assert model.expansion_.output_names == ["cases"] and model.targets_ == sorted(set(rows.district))
     # With an estimated mean the fitted counts sum to the total.
     assert model.fitted_.sum() == pytest.approx(bags.cases.sum(), rel=1e-8)
-    assert model.left_out_.coverage > 0.8 and len(model.left_out_.to_frame()) == 12
+    assert model.loo_.coverage > 0.8 and len(model.loo_.to_frame()) == 12
     explanation = riesz.Explainer(model, rows)(rows[:5])
     f = model.predict_link(rows[:5])
     assert np.allclose(explanation.values.sum(axis=1) + explanation.base_values, f, atol=1e-8)
@@ -119,7 +119,7 @@ def test_tuned_models_predict_and_explain_rates(world):
         east, abs=1e-8
     )
     with_covariance = riesz.Explainer(model, rows, covariance=True)(rows[:5])
-    assert with_covariance.sd is not None and (np.asarray(with_covariance.sd) > 0).any()
+    assert with_covariance.std is not None and (np.asarray(with_covariance.std) > 0).any()
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(rows), model.predict(rows))
 
@@ -127,12 +127,12 @@ def test_tuned_models_predict_and_explain_rates(world):
 def test_averages_are_mixtures(world):
     rows, bags = world
     columns = {"bag": "district", "target": "cases", "weight": "people"}
-    model = riesz.AggregateCountProcess(KERNEL, average=12, dispersion=0.05, random_state=0).fit(
-        rows, bags, **columns
-    )
+    model = riesz.AggregateCountProcess(
+        KERNEL, n_hyperparameter_samples=12, dispersion=0.05, random_state=0
+    ).fit(rows, bags, **columns)
     parts, (mean, sd) = model._parts, model.predict_link(rows, return_std=True)
     weights = np.array([part.weight for part in parts])
-    assert len(parts) > 1 and weights.sum() == pytest.approx(1) and model.effective_draws_ > 1
+    assert len(parts) > 1 and weights.sum() == pytest.approx(1) and model.effective_sample_size_ > 1
     cells = rows[COLUMNS].to_numpy()
     means = np.array([part.expansion.predict_link(cells) for part in parts])
     sds = np.array([part.expansion.predict_link(cells, return_std=True)[1] for part in parts])
@@ -151,7 +151,7 @@ def test_averages_are_mixtures(world):
     sums = np.array([draws[rows.district == name].sum(axis=0) for name in names])
     assert np.all(np.abs(sums.mean(axis=1) - expected) < 6 * bag_std / np.sqrt(20_000))
     assert np.allclose(sums.std(axis=1), bag_std, rtol=0.1)
-    adding = pd.Series(rows.people * model.predict_adding_up(rows)).groupby(rows.district).sum()
+    adding = pd.Series(rows.people * model.predict_benchmarked(rows)).groupby(rows.district).sum()
     assert np.allclose(adding, bags.set_index("district").cases)
     # A bag's values are the mean of the values of its rows.
     bag_explanation = model.explain_bags(rows, rows, bags=["d04"])
@@ -165,9 +165,11 @@ def test_averages_are_mixtures(world):
     )
     # Predictions of left-out counts have about as much spread as those for the best hyper-parameters alone,
     # or more.
-    plain = riesz.AggregateCountProcess(KERNEL, average=False, dispersion=0.05).fit(rows, bags, **columns)
-    assert plain.dispersion_ > 0 and plain.effective_draws_ is None
-    assert np.mean(model.left_out_.std) > 0.8 * np.mean(plain.left_out_.std)
+    plain = riesz.AggregateCountProcess(KERNEL, n_hyperparameter_samples=0, dispersion=0.05).fit(
+        rows, bags, **columns
+    )
+    assert plain.dispersion_ > 0 and plain.effective_sample_size_ is None
+    assert np.mean(model.loo_.std) > 0.8 * np.mean(plain.loo_.std)
     with pytest.raises(ValueError, match="an average of"):
         model.save("unused")
     with pytest.raises(ValueError, match="return_std of a mean of probabilities"):
@@ -221,11 +223,11 @@ def test_mediated_counts_are_averages_over_bags(world):
         ({"family": "binomial", "trials": "cases", "target": "trials"}, "are not of bags"),
         ({"mediators": ["level"], "operator": "mediated"}, "takes total="),
         ({"kernel": 3}, "it is a kernel of riesz.kernels"),
-        ({"inducing": 0}, "it is a whole number from 1"),
+        ({"n_inducing": 0}, "it is a whole number from 1"),
         ({"dispersion": -1}, "dispersion = -1: it is a number, not negative"),
         ({"mediation_dispersion": "some"}, "mediation_dispersion = 'some'"),
-        ({"average": 1}, "average"),
-        ({"average": True, "optimizer": None}, "keeps hyper-parameters as they are"),
+        ({"n_hyperparameter_samples": 1}, "n_hyperparameter_samples"),
+        ({"n_hyperparameter_samples": 64, "optimizer": None}, "keeps hyper-parameters as they are"),
     ],
 )
 def test_refusals(world, change, words):
@@ -241,7 +243,7 @@ def test_quantiles_and_zeros_are_refused(world):
     rows, bags = world
     with pytest.raises(ValueError, match="only counts of 0"):
         riesz.AggregateCountProcess().fit(rows, bags.assign(cases=0), bag="district", target="cases")
-    model = riesz.AggregateCountProcess(optimizer=None, inducing=20).fit(
+    model = riesz.AggregateCountProcess(optimizer=None, n_inducing=20).fit(
         rows, bags, bag="district", target="cases"
     )
     assert len(model.expansion_.points) == 20
@@ -252,7 +254,9 @@ def test_quantiles_and_zeros_are_refused(world):
 def test_expansions_predict_rates(world, tmp_path):
     rows, bags = world
     columns = {"bag": "district", "target": "cases", "weight": "people"}
-    model = riesz.AggregateCountProcess(KERNEL, average=False, random_state=0).fit(rows, bags, **columns)
+    model = riesz.AggregateCountProcess(KERNEL, n_hyperparameter_samples=0, random_state=0).fit(
+        rows, bags, **columns
+    )
     expansion = model.expansion_
     assert np.allclose(expansion.predict(rows), model.predict(rows), rtol=1e-12)
     assert np.array_equal(expansion.predict_link(rows), model.predict_link(rows))

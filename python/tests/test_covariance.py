@@ -47,7 +47,7 @@ def mixtures(row, background):
 def test_covariances_are_those_of_draws():
     model = fitted()
     explanation = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
-    assert explanation.covariance.shape == (3, 4, 4) and explanation.sd.shape == (3, 4)
+    assert explanation.covariance.shape == (3, 4, 4) and explanation.std.shape == (3, 4)
     for i, row in enumerate(ROWS):
         rows, weights = mixtures(row, BACKGROUND)
         mean, covariance = model.predict(rows, return_cov=True)
@@ -60,7 +60,7 @@ def test_covariances_are_those_of_draws():
         )
         draws = weights @ model.sample_y(rows, n_samples=4000, random_state=i)
         # The relative standard error of a variance from n draws is √(2/n).
-        assert np.allclose(draws.var(axis=1), explanation.sd[i] ** 2, rtol=5 * np.sqrt(2 / 4000))
+        assert np.allclose(draws.var(axis=1), explanation.std[i] ** 2, rtol=5 * np.sqrt(2 / 4000))
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
@@ -105,7 +105,7 @@ def test_covariances_of_groups_outputs_and_selections():
     explanation = copy.deepcopy(explainer)(ROWS)
     assert explanation.covariance.shape == (3, 3, 3, 2)
     assert np.allclose(explanation.covariance[..., 1], 4 * explanation.covariance[..., 0])
-    assert explanation[0].covariance.shape == (3, 3, 2) and explanation[0, "both"].sd.shape == (2,)
+    assert explanation[0].covariance.shape == (3, 3, 2) and explanation[0, "both"].std.shape == (2,)
     assert explanation[:, "both", 0].covariance.shape == (3,)
     assert np.array_equal(pickle.loads(pickle.dumps(explanation)).covariance, explanation.covariance)
     assert np.array_equal(
@@ -131,11 +131,17 @@ def test_files_and_tables_hold_covariances(tmp_path):
     explanation = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
     explanation.save(tmp_path / "e.json")
     again = riesz.Explanation.load(tmp_path / "e.json")
-    assert np.array_equal(again.covariance, explanation.covariance) and again.sure_by == {"kind": "posterior"}
+    assert np.array_equal(again.covariance, explanation.covariance) and again.uncertainty_source == {
+        "kind": "posterior"
+    }
     table = riesz.Explanation.from_frame(explanation.to_frame())
-    assert np.array_equal(table.sd, explanation.sd) and table.covariance is None and table.sure_by is None
+    assert (
+        np.array_equal(table.std, explanation.std)
+        and table.covariance is None
+        and table.uncertainty_source is None
+    )
     assert np.array_equal(table.interval(0.9), explanation.interval(0.9))
-    assert np.array_equal(pickle.loads(pickle.dumps(table)).sd, explanation.sd)
+    assert np.array_equal(pickle.loads(pickle.dumps(table)).std, explanation.std)
     with pytest.raises(ValueError, match="comes from a table"):
         table.sample(3)
     explanation.report(tmp_path / "e.html")
@@ -144,24 +150,32 @@ def test_files_and_tables_hold_covariances(tmp_path):
 
 def test_probabilities_are_shares_of_draws():
     explanation = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
-    draws = explanation.sample(20_000, seed=1)
-    assert draws.shape == (20_000, 3, 4) and np.array_equal(draws, explanation.sample(20_000, seed=1))
+    draws = explanation.sample(20_000, random_state=1)
+    assert draws.shape == (20_000, 3, 4) and np.array_equal(draws, explanation.sample(20_000, random_state=1))
     # The draws of a row don't depend on the other rows.
-    assert np.array_equal(explanation[1].sample(7, seed=1), explanation.sample(7, seed=1)[:, 1])
-    error = explanation.sd / np.sqrt(20_000)
+    assert np.array_equal(
+        explanation[1].sample(7, random_state=1), explanation.sample(7, random_state=1)[:, 1]
+    )
+    error = explanation.std / np.sqrt(20_000)
     assert (np.abs(draws.mean(axis=0) - explanation.values) < 4.5 * error).all()
     for i in range(3):
-        size = np.outer(explanation.sd[i], explanation.sd[i])
+        size = np.outer(explanation.std[i], explanation.std[i])
         assert (np.abs(np.cov(draws[:, i].T) - explanation.covariance[i]) < 7 * size / np.sqrt(20_000)).all()
     close = lambda p, shares: np.testing.assert_allclose(p, shares, atol=4.5 * 0.5 / np.sqrt(20_000))
-    close(explanation.probability("x0", 2), (np.abs(draws[:, :, 0]) > np.abs(draws[:, :, 2])).mean(axis=0))
-    close(explanation.probability("x0", "x2", by_size=False), (draws[:, :, 0] > draws[:, :, 2]).mean(axis=0))
-    p, error = explanation.probability_of_top(2, seed=3)
+    close(
+        explanation.probability_of_larger("x0", 2),
+        (np.abs(draws[:, :, 0]) > np.abs(draws[:, :, 2])).mean(axis=0),
+    )
+    close(
+        explanation.probability_of_larger("x0", "x2", by_size=False),
+        (draws[:, :, 0] > draws[:, :, 2]).mean(axis=0),
+    )
+    p, error = explanation.probability_of_top(2, random_state=3)
     top = lambda values: np.sort(np.argsort(-np.abs(values), axis=-1)[..., :2], axis=-1)
     close(p, (top(draws) == top(explanation.values)).all(axis=-1).mean(axis=0))
     assert (error > 0).all() and (error < 0.01).all()
     with pytest.raises(IndexError, match="no feature"):
-        explanation.probability(0, 9)
+        explanation.probability_of_larger(0, 9)
     with pytest.raises(ValueError, match="whole number from 1"):
         explanation.sample(0)
 
@@ -259,14 +273,14 @@ def test_processes_of_scikit_learn():
 
 
 def test_refits_say_how_far_values_vary(tmp_path):
-    model = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True, bootstrap=60, bootstrap_seed=3).fit(
+    model = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True, n_bootstrap=60, random_state=3).fit(
         X[:80], y[:80]
     )
     for background in (BACKGROUND, None):
         explanation = riesz.Explainer(model, background, covariance=True)(ROWS)
         assert (
-            explanation.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
-            and (explanation.sd > 0).all()
+            explanation.uncertainty_source == {"kind": "bootstrap", "draws": 60, "seed": 3}
+            and (explanation.std > 0).all()
         )
         # With rows from another random generator the deviations agree within their standard errors.
         rng, values = np.random.default_rng(0), []
@@ -274,13 +288,13 @@ def test_refits_say_how_far_values_vary(tmp_path):
             drawn = rng.integers(80, size=80)
             refit = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True).fit(X[drawn], y[drawn])
             values.append(riesz.Explainer(refit, background)(ROWS).values)
-        ratio = explanation.sd / np.std(values, axis=0, ddof=1)
+        ratio = explanation.std / np.std(values, axis=0, ddof=1)
         assert (ratio > 0.55).all() and (ratio < 1.8).all() and abs(np.log(ratio).mean()) < 0.25
     model.save(tmp_path / "m.riesz", posterior=True)
     again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
-    assert np.allclose(again.sd, riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS).sd, rtol=1e-12)
+    assert np.allclose(again.std, riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS).std, rtol=1e-12)
     with pytest.raises(ValueError, match="protected"):
-        riesz.KernelRidge(bootstrap=5, protect=[0]).fit(X[:30], y[:30])
+        riesz.KernelRidge(n_bootstrap=5, protect=[0]).fit(X[:30], y[:30])
 
 
 def test_estimators_are_fitted_again(tmp_path):
@@ -294,11 +308,11 @@ def test_estimators_are_fitted_again(tmp_path):
         (riesz.KernelLogisticRegression(1.0, kernel=RBF(2.0)), labels),
     ]:
         plain = clone(model).fit(X[:80], target[:80])
-        model = model.set_params(bootstrap=60, bootstrap_seed=3).fit(X[:80], target[:80])
+        model = model.set_params(n_bootstrap=60, random_state=3).fit(X[:80], target[:80])
         assert np.allclose(model._outputs(ROWS), plain._outputs(ROWS)) and not plain.expansion_.has_posterior
         explainer = riesz.Explainer(model, BACKGROUND, covariance=True)
         explanation = explainer(ROWS)
-        assert explanation.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
+        assert explanation.uncertainty_source == {"kind": "bootstrap", "draws": 60, "seed": 3}
         rng, values = np.random.default_rng(0), []
         for _ in range(60):
             strata = (
@@ -309,26 +323,26 @@ def test_estimators_are_fitted_again(tmp_path):
             drawn = np.concatenate([rng.choice(rows, size=len(rows)) for rows in strata])
             refit = clone(plain).fit(X[drawn], target[drawn])
             values.append(riesz.Explainer(refit, BACKGROUND)(ROWS).values)
-        ratio = explanation.sd / np.std(values, axis=0, ddof=1)
+        ratio = explanation.std / np.std(values, axis=0, ddof=1)
         assert (ratio > 0.5).all() and (ratio < 2).all() and abs(np.log(ratio).mean()) < 0.25, type(model)
         model.save(tmp_path / "m.riesz", posterior=True)
         again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
-        assert np.allclose(again.sd, explanation.sd, rtol=1e-10)
+        assert np.allclose(again.std, explanation.std, rtol=1e-10)
     # For three or more classes there are also sums of pairs.
-    several = riesz.SVC(C=2.0, kernel=RBF(2.0), bootstrap=10).fit(X[:80], np.digitize(y[:80], [110, 180]))
+    several = riesz.SVC(C=2.0, kernel=RBF(2.0), n_bootstrap=10).fit(X[:80], np.digitize(y[:80], [110, 180]))
     explanation = riesz.Explainer(several, BACKGROUND, covariance=True)(ROWS)
-    assert explanation.sd.shape == (3, 4, 6) and (explanation.sd > 0).all()
+    assert explanation.std.shape == (3, 4, 6) and (explanation.std > 0).all()
     # The deviation of a sum of two pairs is at most the sum of their deviations.
-    assert (explanation.sd[:, :, 3] <= explanation.sd[:, :, 0] + explanation.sd[:, :, 1] + 1e-12).all()
+    assert (explanation.std[:, :, 3] <= explanation.std[:, :, 0] + explanation.std[:, :, 1] + 1e-12).all()
     with pytest.raises(ValueError, match="whole number from 2"):
-        riesz.SVR(bootstrap=1).fit(X[:30], y[:30])
+        riesz.SVR(n_bootstrap=1).fit(X[:30], y[:30])
 
 
 def test_the_jackknife_leaves_out_rows():
     settings = {"alpha": 0.5, "kernel": RBF(2.0), "fit_intercept": True}
     model = riesz.KernelRidge(**settings, jackknife=True).fit(X[:30], y[:30])
     explanation = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
-    assert explanation.sure_by == {"kind": "jackknife", "rows": 30}
+    assert explanation.uncertainty_source == {"kind": "jackknife", "rows": 30}
     leave_one_out = np.array(
         [
             riesz.Explainer(
@@ -342,14 +356,14 @@ def test_the_jackknife_leaves_out_rows():
         explanation.covariance, np.einsum("irj,irl->rjl", deviations, deviations) * 29 / 30, rtol=1e-8
     )
     with pytest.raises(ValueError, match="leave one of the two out"):
-        riesz.KernelRidge(jackknife=True, bootstrap=5).fit(X[:30], y[:30])
+        riesz.KernelRidge(jackknife=True, n_bootstrap=5).fit(X[:30], y[:30])
 
 
 def test_covariances_of_the_observational_game():
     """The value of a coalition is a linear function, by the embeddings, of f at mixed rows, whose joint
     posterior is known."""
     model = fitted(X[:40], y[:40])
-    game = riesz.Observational(ridge=0.1, conditioning_kernel=RBF(1.5))
+    game = riesz.Observational(conditional_ridge=0.1, conditioning_kernel=RBF(1.5))
     reference = BACKGROUND
     explanation = riesz.Explainer(model, reference, game=game, covariance=True)(ROWS)
     rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(axis=2) / (2 * 1.5**2))
@@ -378,16 +392,16 @@ def test_covariances_of_the_observational_game():
         truth = weights @ covariance @ weights.T
         assert np.allclose(explanation.covariance[i], truth, rtol=1e-7, atol=1e-8 * truth.max())
     with pytest.raises(ValueError, match="more than 13 coalitions"):
-        riesz.Explainer(model, reference, game=game, covariance=True, coalitions=13)
-    ridge = riesz.KernelRidge(0.5, kernel=RBF(2.0), bootstrap=10).fit(X[:40], y[:40])
-    assert (riesz.Explainer(ridge, reference, game=game, covariance=True)(ROWS).sd > 0).all()
+        riesz.Explainer(model, reference, game=game, covariance=True, n_coalitions=13)
+    ridge = riesz.KernelRidge(0.5, kernel=RBF(2.0), n_bootstrap=10).fit(X[:40], y[:40])
+    assert (riesz.Explainer(ridge, reference, game=game, covariance=True)(ROWS).std > 0).all()
 
 
 def test_shares_of_the_variance():
     """Shares of the variance of the coalition values, computed by definition."""
     model = fitted(X[:30], y[:30])
     explainer = riesz.Explainer(model, BACKGROUND[:3], covariance=True)
-    explanation = explainer.variance_shares(ROWS)
+    explanation = explainer.explain_variance(ROWS)
     std = model.predict(ROWS, return_std=True)[1]
     assert np.allclose(explanation.predictions, std**2, rtol=1e-8)
     assert np.allclose(explanation.base_values + explanation.values.sum(axis=1), std**2, rtol=1e-8)
@@ -407,13 +421,13 @@ def test_shares_of_the_variance():
     ).fit(X, y)
     explanation = riesz.Explainer(
         scaled, BACKGROUND[:2], covariance=True, groups={"both": [1, 2]}
-    ).variance_shares(ROWS)
+    ).explain_variance(ROWS)
     assert explanation.feature_names == ["x0", "both", "x3"]
     assert np.allclose(explanation.predictions, scaled.predict(ROWS, return_std=True)[1] ** 2, rtol=1e-8)
     with pytest.raises(ValueError, match="covariance=True"):
-        riesz.Explainer(model, BACKGROUND).variance_shares(ROWS)
+        riesz.Explainer(model, BACKGROUND).explain_variance(ROWS)
     with pytest.raises(ValueError, match="shares of the variance"):
-        riesz.Explainer(model, BACKGROUND, game="observational", covariance=True).variance_shares(ROWS)
+        riesz.Explainer(model, BACKGROUND, game="observational", covariance=True).explain_variance(ROWS)
 
 
 def test_covariances_of_a_functional_game_with_anova_factors():
@@ -450,9 +464,9 @@ def test_covariances_of_a_functional_game_with_anova_factors():
 def test_a_model_without_support_vectors_has_no_variance(tmp_path):
     """Constant targets give a constant model, whose refits are the same constant."""
     X = np.random.default_rng(1).normal(size=(15, 3))
-    model = riesz.SVR(bootstrap=5).fit(X, np.full(15, 3.0))
+    model = riesz.SVR(n_bootstrap=5).fit(X, np.full(15, 3.0))
     assert model.expansion_.points.shape[0] == 0
-    for game in ("functional", "interventional", riesz.Observational(X, ridge=0.1)):
+    for game in ("functional", "interventional", riesz.Observational(X, conditional_ridge=0.1)):
         background = X[:3] if game == "interventional" else None
         explanation = riesz.Explainer(model, background, game=game, covariance=True)(X[:2])
         assert (
@@ -465,9 +479,9 @@ def test_a_model_without_support_vectors_has_no_variance(tmp_path):
 
 
 def test_settings_of_refits_are_checked():
-    for options in ({"bootstrap_seed": -1}, {"bootstrap_seed": 1.5}, {"bootstrap_seed": "x"}):
+    for options in ({"random_state": -1}, {"random_state": 1.5}, {"random_state": "x"}):
         for estimator in (riesz.SVR, riesz.KernelRidge):
-            with pytest.raises((ValueError, TypeError), match="bootstrap_seed"):
-                estimator(bootstrap=5, **options).fit(X[:20], y[:20])
+            with pytest.raises((ValueError, TypeError), match="random_state"):
+                estimator(n_bootstrap=5, **options).fit(X[:20], y[:20])
     with pytest.raises(ValueError, match="jackknife = 'no': it is True or False"):
         riesz.KernelRidge(jackknife="no").fit(X[:20], y[:20])

@@ -69,7 +69,9 @@ def samples():
 @pytest.mark.parametrize("estimator", ["unbiased", "biased", "linear"])
 def test_mmd_follows_its_definition(samples, estimator):
     X, Z = samples
-    result = riesz.mmd_test(X, Z, kernel=RBF(1.7), factors="product", estimator=estimator, permutations=0)
+    result = riesz.mmd_test(
+        X, Z, kernel=RBF(1.7), kernel_factors="product", estimator=estimator, n_permutations=0
+    )
     pooled = np.vstack([X, Z])
     value = lambda S: mmd(gram(pooled, S, 1.7), len(X), estimator)
     assert result.statistic == pytest.approx(value(range(4)), abs=1e-14)
@@ -83,14 +85,18 @@ def test_hsic_follows_its_definition(samples, estimator):
     Y = np.column_stack([X[:, 0] * X[:, 1], X[:, 2]])
     L = gram(Y, [0, 1], 0.9)
     options = dict(
-        kernel=RBF(1.7), target_kernel=RBF(0.9), factors="product", estimator=estimator, permutations=0
+        kernel=RBF(1.7),
+        target_kernel=RBF(0.9),
+        kernel_factors="product",
+        estimator=estimator,
+        n_permutations=0,
     )
     result = riesz.hsic_test(X, Y, **options)
     np.testing.assert_allclose(
         result.values, shapley(4, lambda S: hsic(gram(X, S, 1.7), L, estimator)), atol=1e-15
     )
     # The same statistic is shared among the columns of the other side.
-    other = riesz.hsic_test(X, Y, side="Y", **options)
+    other = riesz.hsic_test(X, Y, attribute_to="Y", **options)
     assert other.statistic == pytest.approx(result.statistic, rel=1e-12) and len(other.values) == 2
     K = gram(X, [0, 1, 2, 3], 1.7)
     np.testing.assert_allclose(
@@ -108,7 +114,7 @@ def test_the_pvalue_is_that_of_a_plain_permutation_test(samples):
         order = rng.permutation(len(pooled))
         draws.append(mmd(K[np.ix_(order, order)], n, "unbiased"))
     expected = np.mean(np.array(draws) >= mmd(K, n, "unbiased"))
-    result = riesz.mmd_test(X, Z, kernel=RBF(1.5), factors="product", permutations=2000)
+    result = riesz.mmd_test(X, Z, kernel=RBF(1.5), kernel_factors="product", n_permutations=2000)
     assert 0.02 < expected < 0.98
     assert abs(result.pvalue - expected) < 4 * np.sqrt(2 * expected * (1 - expected) / 2000)
     assert ks_2samp(result.null_distribution, draws).pvalue > 1e-3
@@ -122,7 +128,7 @@ def test_diabetes_by_sex_is_as_published():
     rows = X.to_numpy()
     distances = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(2))
     kernel = RBF(np.median(distances[np.triu_indices(len(X), 1)]))
-    result = riesz.mmd_test(X[men], X[~men], kernel=kernel, factors="product")
+    result = riesz.mmd_test(X[men], X[~men], kernel=kernel, kernel_factors="product")
     published = dict(
         s3=0.0232, s4=0.0162, bp=0.0081, s6=0.0046, age=0.0036, s5=0.0018, s2=0.0003, bmi=-0.0016, s1=-0.0023
     )
@@ -147,9 +153,9 @@ def test_orthogonal_factors_follow_their_definition(samples, estimator):
         (j, k): mmd(centred[j] * centred[k], n, estimator) for j, k in itertools.combinations(range(4), 2)
     }
     single_terms = [mmd(K, n, estimator) for K in centred]
-    result = riesz.mmd_test(X, Z, kernel=RBF(1.7), estimator=estimator, permutations=99, interactions=True)
+    result = riesz.mmd_test(X, Z, kernel=RBF(1.7), estimator=estimator, n_permutations=99, interactions=True)
     assert result.statistic == pytest.approx(sum(single_terms) + sum(pairs.values()), abs=1e-13)
-    np.testing.assert_allclose(result.alone, single_terms, atol=1e-13)
+    np.testing.assert_allclose(result.marginal, single_terms, atol=1e-13)
     np.testing.assert_allclose(
         result.values,
         [single_terms[j] + sum(v for pair, v in pairs.items() if j in pair) / 2 for j in range(4)],
@@ -158,12 +164,12 @@ def test_orthogonal_factors_follow_their_definition(samples, estimator):
     for (j, k), value in pairs.items():
         assert result.interactions[j, k] == pytest.approx(value / 2, abs=1e-13)
     everything = mmd(np.prod([1 + K for K in centred], axis=0), n, estimator)
-    assert result.beyond.statistic == pytest.approx(everything - result.statistic, abs=1e-12)
+    assert result.higher_order.statistic == pytest.approx(everything - result.statistic, abs=1e-12)
     frame = result.to_frame()
-    np.testing.assert_array_equal(frame["alone_pvalue"], result.alone_pvalues)
-    assert "p alone" in result.summary() and "three or more" in result.summary()
+    np.testing.assert_array_equal(frame["marginal_pvalue"], result.marginal_pvalues)
+    assert "marginal p" in result.summary() and "three or more" in result.summary()
     with pytest.raises(ValueError, match="'orthogonal' or 'product'"):
-        riesz.mmd_test(X, Z, factors="additive")
+        riesz.mmd_test(X, Z, kernel_factors="additive")
 
 
 def test_frames_are_matched_by_name_and_level():
@@ -181,7 +187,7 @@ def test_frames_are_matched_by_name_and_level():
     assert grouped.feature_names == ["both", "colour"] and grouped.interactions.shape == (2, 2)
     np.testing.assert_allclose(grouped.interactions.sum(axis=1), grouped.values, atol=1e-14)
     colours = result.witness("colour")
-    by_level = dict(zip(colours.places, colours.values))
+    by_level = dict(zip(colours.grid, colours.values))
     assert set(by_level) == {"blue", "red", "green"} and by_level["blue"] > 0 > by_level["green"]
     along = result.witness(0)
     assert along.feature == "a" and along.values[0] > 0 > along.values[-1] and (along.std_error > 0).all()
@@ -191,7 +197,7 @@ def test_lazy_frames_are_collected(data):
     X, y = data
     frame = polars.DataFrame({f"c{j}": X[:, j] for j in range(X.shape[1])})
     lazy = frame.lazy()
-    assert riesz.mmd_test(lazy.head(20), lazy.tail(20), permutations=9).pvalue is not None
+    assert riesz.mmd_test(lazy.head(20), lazy.tail(20), n_permutations=9).pvalue is not None
     model = riesz.KernelRidge(kernel=RBF(1.0)).fit(lazy, y)
     np.testing.assert_array_equal(model.predict(lazy), model.predict(frame))
     explanation = riesz.Explainer(model, lazy.head(5))(lazy.tail(3))
@@ -204,7 +210,7 @@ def test_decimal_commas_are_not_levels():
         ValueError, match=r"column 'a' holds numbers with decimal commas \(row 0 \(from 0\) is '0,5'\)"
     ):
         riesz.hsic_test(frame, range(30))
-    assert riesz.hsic_test(frame.astype({"a": "category"}), range(30), permutations=9).feature_names == [
+    assert riesz.hsic_test(frame.astype({"a": "category"}), range(30), n_permutations=9).feature_names == [
         "a",
         "b",
     ]
@@ -220,27 +226,27 @@ def test_classes_codes_and_conditional_tests():
     assert codes.statistic == pytest.approx(result.statistic, rel=1e-12)
     Z = rng.normal(size=150)
     A, B = np.sin(Z) + 0.3 * rng.normal(size=150), Z**2 + 0.3 * rng.normal(size=150)
-    assert riesz.hsic_test(A, B).pvalue < 0.01 < 0.05 < riesz.hsic_test(A, B, given=Z).pvalue
+    assert riesz.hsic_test(A, B).pvalue < 0.01 < 0.05 < riesz.hsic_test(A, B, conditioning=Z).pvalue
     assert riesz.hsic_test(A, B, null="wild_bootstrap", decay=10).pvalue < 0.05
 
 
 def test_aggregated_tests_name_the_kernel(samples):
     X, Z = samples
-    result = riesz.mmd_test(X, Z, kernel=RBF(2.0), lengthscales=[0.1, 1, 10], attribute=False)
-    assert len(result.by_kernel) == 3 and result.attributions is None
-    assert result.pvalue == min(test.pvalue for test in result.by_kernel)
-    np.testing.assert_allclose([test.kernel.length_scale for test in result.by_kernel], [0.2, 2.0, 20.0])
-    assert result.statistic == result.by_kernel[result.chosen].statistic
-    with pytest.raises(ValueError, match="attribute=True"):
+    result = riesz.mmd_test(X, Z, kernel=RBF(2.0), length_scale_multiples=[0.1, 1, 10], attribution=None)
+    assert len(result.kernels) == 3 and result.attributions is None
+    assert result.pvalue == min(test.pvalue for test in result.kernels)
+    np.testing.assert_allclose([test.kernel.length_scale for test in result.kernels], [0.2, 2.0, 20.0])
+    assert result.statistic == result.kernels[result.best_kernel_index].statistic
+    with pytest.raises(ValueError, match="attribution='significance'"):
         result.to_frame()
 
 
 def test_results_do_not_depend_on_threads(samples):
     X, Z = samples
-    serial, parallel = (riesz.mmd_test(X, Z, seed=3, threads=t, permutations=200) for t in (1, 2))
+    serial, parallel = (riesz.mmd_test(X, Z, random_state=3, n_jobs=t, n_permutations=200) for t in (1, 2))
     assert serial.pvalue == parallel.pvalue and (serial.null_distribution == parallel.null_distribution).all()
     assert (
-        riesz.mmd_test(X, Z, seed=4, permutations=200).null_distribution != serial.null_distribution
+        riesz.mmd_test(X, Z, random_state=4, n_permutations=200).null_distribution != serial.null_distribution
     ).any()
     kept = pickle.loads(pickle.dumps(serial))
     assert kept.pvalue == serial.pvalue and (kept.values == serial.values).all()
@@ -269,14 +275,14 @@ def test_pictures_are_drawn(samples, tmp_path):
         ),
         (lambda X, Z: riesz.mmd_test(X, Z, estimator="block"), "block_size = None"),
         (lambda X, Z: riesz.mmd_test(X, Z, block_size=4), "leave it out"),
-        (lambda X, Z: riesz.mmd_test(X, Z, permutations=-1), "a whole number from 0"),
-        (lambda X, Z: riesz.mmd_test(X, Z, lengthscales=[0]), "a list of positive numbers"),
+        (lambda X, Z: riesz.mmd_test(X, Z, n_permutations=-1), "a whole number from 0"),
+        (lambda X, Z: riesz.mmd_test(X, Z, length_scale_multiples=[0]), "a list of positive numbers"),
         (lambda X, Z: riesz.mmd_test(X, Z, kernel=Matern(1.0, isotropic=True)), "ties the columns"),
-        (lambda X, Z: riesz.mmd_test(X, Z, attribute=False, interactions=True), "leave out either"),
+        (lambda X, Z: riesz.mmd_test(X, Z, attribution=None, interactions=True), "leave out either"),
         (lambda X, Z: riesz.hsic_test(X, Z[:, 0]), "row i of both must belong together"),
         (lambda X, Z: riesz.hsic_test(X, np.ones(30)), "is the same in all rows"),
         (lambda X, Z: riesz.hsic_test(X, X[:, 0], null="wild_bootstrap"), "decay = None"),
-        (lambda X, Z: riesz.hsic_test(X, ["a", "b"] * 15, given=X[:, 0]), "holds levels"),
+        (lambda X, Z: riesz.hsic_test(X, ["a", "b"] * 15, conditioning=X[:, 0]), "holds levels"),
         (lambda X, Z: riesz.hsic_test(X, X[:, 0]).witness(0), "hsic_test has none"),
     ],
 )

@@ -47,7 +47,7 @@ def data(tmp_path):
 
 
 OPTIONS = {
-    "landmarks": 60,
+    "n_landmarks": 60,
     "kernel": "rbf(a, b, c) * categorical(city)",
     "alpha": 0.1,
     "sample_weight": "weight",
@@ -66,7 +66,7 @@ def is_same_fit(fit, other):
 def test_the_fit_is_exact_for_its_landmarks(data):
     """Against the normal equations in numpy for the same landmarks, within the proved bounds."""
     fit = distributed.fit(data, "y", **OPTIONS)
-    assert fit.rows == 6000 and fit.landmarks == 60 and fit.expansion.output_names == ["y"]
+    assert fit.n_rows == 6000 and fit.n_landmarks == 60 and fit.expansion.output_names == ["y"]
     rows = table().to_pandas()
     points = pd_points(fit.expansion)
     K = gram(fit.expansion, rows[["a", "b", "c", "city"]])
@@ -122,12 +122,12 @@ def gram(expansion, rows):
 
 def lengths(expansion):
     factors = json.loads(expansion._core.kernel)["terms"][0]["factors"]
-    return next(f["lengthscale"] for f in factors if "lengthscale" in f)
+    return next(f["length_scale"] for f in factors if "length_scale" in f)
 
 
 def kind(equal, expansion):
     factors = json.loads(expansion._core.kernel)["terms"][0]["factors"]
-    other = next(f for f in factors if "lengthscale" not in f)
+    other = next(f for f in factors if "length_scale" not in f)
     return np.where(equal, 1.0, other["similarity"])
 
 
@@ -142,7 +142,7 @@ def test_files_row_groups_and_order_do_not_matter(data, tmp_path):
     assert is_same_fit(fit, again)
     rows = table().to_pandas()
     memory = riesz.KernelRidge(
-        alpha=0.1, kernel=riesz.kernels.RBF(columns=["a", "b", "c"]), landmarks=20, fit_intercept=True
+        alpha=0.1, kernel=riesz.kernels.RBF(columns=["a", "b", "c"]), n_landmarks=20, fit_intercept=True
     ).fit(rows[["a", "b", "c"]], rows["y"])
     assert memory.expansion_.points.shape == (20, 3)
 
@@ -157,13 +157,13 @@ def test_ridges_are_chosen_on_folds_for_fewer_landmarks_too(data):
 
 def test_standard_deviations_of_a_process(data):
     """Against the formulas in numpy, for the same landmarks, kernel and noise."""
-    options = {"landmarks": 40, "kernel": "rbf(a, b, c)", "features": ["a", "b", "c"]}
+    options = {"n_landmarks": 40, "kernel": "rbf(a, b, c)", "features": ["a", "b", "c"]}
     fit = distributed.fit(data, "y", model="gp", **options)
     rows = table().to_pandas()
     new = rows[["a", "b", "c"]].iloc[:50]
     mean, sd = fit.expansion.predict(new, return_std=True)
     terms = json.loads(fit.expansion._core.kernel)["terms"][0]
-    lengths, scale = np.array(terms["factors"][0]["lengthscale"]), terms["scale"]
+    lengths, scale = np.array(terms["factors"][0]["length_scale"]), terms["scale"]
 
     def k(u, v):
         return scale * np.exp(-0.5 * (((u[:, None] - v[None]) / lengths) ** 2).sum(axis=-1))
@@ -214,7 +214,7 @@ def test_checkpoints_are_resumed_and_verified(data, tmp_path, monkeypatch):
     damaged.write_bytes(content)
     with pytest.raises(ValueError, match=r"unit-00003\.stat.*checksum"):
         distributed.fit(data, "y", **OPTIONS, checkpoint=folder)
-    distributed.fit(data, "y", **{**OPTIONS, "landmarks": 30}, checkpoint=tmp_path / "work2")
+    distributed.fit(data, "y", **{**OPTIONS, "n_landmarks": 30}, checkpoint=tmp_path / "work2")
     foreign = next((tmp_path / "work2").glob("*/unit-00003.stat"))
     damaged.write_bytes(foreign.read_bytes())
     with pytest.raises(ValueError, match="another plan"):
@@ -223,7 +223,7 @@ def test_checkpoints_are_resumed_and_verified(data, tmp_path, monkeypatch):
 
 def test_kernels_without_a_bound(data):
     fit = distributed.fit(
-        data, "y", landmarks=30, kernel="rbf(a, b, c) + linear(a)", alpha=0.5, features=["a", "b", "c"]
+        data, "y", n_landmarks=30, kernel="rbf(a, b, c) + linear(a)", alpha=0.5, features=["a", "b", "c"]
     )
     rows = table().to_pandas()
     prediction = fit.expansion.predict(rows[["a", "b", "c"]])
@@ -253,10 +253,10 @@ def test_bounds_include_the_rounding_of_predictions(tmp_path):
     fit = distributed.fit(
         tmp_path / "rows.parquet",
         "y",
-        landmarks=20,
-        kernel="rbf(lengthscale=1)",
+        n_landmarks=20,
+        kernel="rbf(length_scale=1)",
         alpha=10.0,
-        standardise=False,
+        standardize=False,
     )
     Z = fit.expansion.points
     L = np.longdouble
@@ -281,12 +281,12 @@ def test_bounds_include_the_rounding_of_predictions(tmp_path):
     ("change", "message"),
     [
         ({"target": "z"}, "there is no column 'z'"),
-        ({"landmarks": 0}, "landmarks = 0"),
+        ({"n_landmarks": 0}, "n_landmarks = 0"),
         ({"alpha": -1.0}, "alpha = -1"),
         ({"alpha": "best"}, "alpha = 'best'"),
         ({"kernel": "rbf(z)"}, "'z'"),
         ({"features": ["a", "y"]}, "'y' is named twice"),
-        ({"landmarks": 2.5}, "landmarks = 2.5"),
+        ({"n_landmarks": 2.5}, "n_landmarks = 2.5"),
         ({"engine": 3}, "engine is a int"),
         ({"model": "svm"}, "model = 'svm'"),
     ],
@@ -337,7 +337,7 @@ class Killing:
     """An engine on Dask whose unit 5 waits until its worker was killed. The test kills the worker when it
     knows the process."""
 
-    threads = 1
+    n_jobs = 1
 
     def __init__(self, client, folder):
         from riesz.distributed._dask import Dask
@@ -441,7 +441,7 @@ def test_a_process_of_classes_matches_scikit_learn(classes, client):
     numbers = ["a", "b"]
     other = GaussianProcessClassifier(2.0 * RBF(0.7), optimizer=None).fit(rows[numbers], rows["where"])
     kernel = riesz.kernels.Constant(2.0) * riesz.kernels.RBF(0.7)
-    process = riesz.GaussianProcessClassifier(kernel, optimizer=None, landmarks=300).fit(
+    process = riesz.GaussianProcessClassifier(kernel, optimizer=None, n_landmarks=300).fit(
         rows[numbers], rows["where"]
     )
     new = pd_rows(classes).iloc[300:600][numbers]
@@ -449,7 +449,7 @@ def test_a_process_of_classes_matches_scikit_learn(classes, client):
     assert process.log_marginal_likelihood_value_ == pytest.approx(
         other.log_marginal_likelihood_value_, abs=1e-3
     )
-    options = {"model": "gpc", "landmarks": 40, "features": numbers}
+    options = {"model": "gpc", "n_landmarks": 40, "features": numbers}
     fit = distributed.fit(classes, "where", **options)
     on_dask = distributed.fit(classes, "where", **options, engine=client)
     assert np.array_equal(on_dask.expansion.coef, fit.expansion.coef)
@@ -532,7 +532,7 @@ def parts_of(folder):
 def test_explanations_are_complete_and_equal(data, tmp_path, client):
     fit = distributed.fit(data, "y", **OPTIONS)
     out = distributed.explain(fit, data, tmp_path / "here")
-    assert out.rows == 6000 and out.made == 10 and (tmp_path / "here" / "_SUCCESS").exists()
+    assert out.n_rows == 6000 and out.n_computed == 10 and (tmp_path / "here" / "_SUCCESS").exists()
     rows = table().to_pandas()
     truth = riesz.Explainer(fit.expansion)(rows[["a", "b", "c", "city"]])
     written = pa.concat_tables(
@@ -550,11 +550,11 @@ def test_explanations_are_complete_and_equal(data, tmp_path, client):
     os.unlink(tmp_path / "here" / "part-00002.parquet")
     (tmp_path / "here" / "part-00007.parquet").write_bytes(b"PAR1")
     again = distributed.explain(fit, data, tmp_path / "here")
-    assert again.made == 2 and parts_of(tmp_path / "there") == parts_of(tmp_path / "here")
+    assert again.n_computed == 2 and parts_of(tmp_path / "there") == parts_of(tmp_path / "here")
     assert again.parts == out.parts
     single = distributed.explain(fit, data, tmp_path / "single", float32=True)
     assert (
-        single.made == 10
+        single.n_computed == 10
         and pq.read_schema(tmp_path / "single" / "part-00000.parquet").field("a").type == pa.float32()
     )
 
@@ -580,7 +580,7 @@ def session():
 class Failing:
     """An engine on Spark that kills the worker of the first attempt at unit 3."""
 
-    threads = 1
+    n_jobs = 1
 
     def __init__(self, session, folder):
         from riesz.distributed._spark import Spark

@@ -67,7 +67,7 @@ def k(a, b):
 def fixed_process(**options):
     """A process with fixed hyper-parameters."""
     return riesz.AggregateGaussianProcess(
-        **({"kernel": KERNEL, "alpha": 0.07, "normalize_y": False, "optimizer": None} | options)
+        **({"kernel": KERNEL, "noise": 0.07, "normalize_y": False, "optimizer": None} | options)
     )
 
 
@@ -90,7 +90,7 @@ class Oracle:
         mediated=None,
         known=False,
         mean=None,
-        centred=True,
+        centered=True,
         mass=False,
         noise=0.0,
     ):
@@ -109,7 +109,7 @@ class Oracle:
             inverse = np.linalg.inv(gaussian(y, y, [0.9, 3.0]) + np.diag(ridge))
             cross = gaussian(y, t, [0.9, 3.0])
             b, s = inverse @ cross, gaussian(t, t, [0.9, 3.0]) - cross.T @ inverse @ cross
-            if centred:
+            if centered:
                 b += np.outer(sizes / sizes.sum(), 1 - b.sum(axis=0))
             if sums:
                 totals = self.targets.people.to_numpy()
@@ -145,21 +145,21 @@ COARSE = {"mediators": ["pressure", "year"]}
 CASES = {
     "matched": (BAGS, {}, {}, {}),
     "weighted": (BAGS, {}, {"weight": "area"}, {"weighted": True}),
-    "known errors": (BAGS, {}, {"se": "error"}, {"known": True}),
+    "known errors": (BAGS, {}, {"target_std": "error"}, {"known": True}),
     "prior mean": (BAGS, {"prior_mean": 0.4}, {}, {"mean": 0.4}),
     "sums": (BAGS, {"aggregate": "sum"}, {"weight": "area"}, {"weighted": True, "sums": True}),
     "mixed": (
         MIXED,
         NOISE,
-        COARSE | {"weight": "area", "se": "error"},
+        COARSE | {"weight": "area", "target_std": "error"},
         {"mediated": "some", "weighted": True, "known": True, "noise": 1.0},
     ),
     "mediated": (MIXED, {"operator": "mediated"}, COARSE, {"mediated": "all"}),
     "mediated by rows": (
         MIXED,
-        {"operator": "mediated", "mediator_examples": "rows", "centred": False},
+        {"operator": "mediated", "mediator_examples": "rows", "centered": False},
         COARSE,
-        {"mediated": "all", "mass": True, "centred": False},
+        {"mediated": "all", "mass": True, "centered": False},
     ),
     "mixed sums": (
         MIXED,
@@ -231,7 +231,7 @@ def test_bags_are_sums_of_their_rows(name):
 @pytest.mark.parametrize("name", CASES)
 def test_shares_are_what_each_target_decides(name):
     model, oracle = fitted(name)
-    shares = model.shares(PLACES)
+    shares = model.target_contributions(PLACES)
     solved = np.linalg.solve(oracle.v, (k(Z, X) @ oracle.a).T).T
     np.testing.assert_allclose(shares, solved * (oracle.z - oracle.mean * oracle.ones), atol=1e-8)
     np.testing.assert_allclose(shares.sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-10)
@@ -240,7 +240,7 @@ def test_shares_are_what_each_target_decides(name):
 @pytest.mark.parametrize("name", ["matched", "mixed", "prior mean", "sums", "mediated"])
 def test_leave_one_out_predictions_follow_their_definition(name):
     model, oracle = fitted(name)
-    left_out = model.left_out_
+    left_out = model.loo_
     assert left_out.bags == model.targets_
     fixed = CASES[name][1].get("prior_mean")
     for t in range(len(oracle.z)):
@@ -262,7 +262,7 @@ def test_leave_one_out_predictions_follow_their_definition(name):
     np.testing.assert_allclose(left_out.error, oracle.z - left_out.mean)
     assert left_out.rmse == pytest.approx(np.sqrt(np.mean(left_out.error**2)))
     inside = np.abs(left_out.error) <= 1.96 * left_out.std
-    assert (left_out.coverage, left_out.density) == (
+    assert (left_out.coverage, left_out.mean_log_density) == (
         inside.mean(),
         pytest.approx(left_out.log_density.mean()),
     )
@@ -272,7 +272,7 @@ def test_leave_one_out_predictions_follow_their_definition(name):
         "mean",
         "std",
         "error",
-        "score",
+        "z_score",
         "log_density",
     ]
 
@@ -373,7 +373,7 @@ def test_models_are_saved_with_their_posterior(tmp_path):
     np.testing.assert_array_equal(
         again.predict(PLACES, return_std=True), model.predict(PLACES, return_std=True)
     )
-    np.testing.assert_array_equal(again.shares(PLACES), model.shares(PLACES))
+    np.testing.assert_array_equal(again.target_contributions(PLACES), model.target_contributions(PLACES))
     np.testing.assert_array_equal(again.predict_bags(), model.predict_bags())
     assert clone(model).get_params() == model.get_params()
 
@@ -396,7 +396,7 @@ def averaged():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return (
-            riesz.AggregateGaussianProcess(average=12, random_state=0).fit(
+            riesz.AggregateGaussianProcess(n_hyperparameter_samples=12, random_state=0).fit(
                 rows, table, bag="bag", target="z"
             ),
             rows,
@@ -408,7 +408,7 @@ def test_averages_are_mixtures_of_their_parts(averaged):
     model, rows, truth = averaged
     parts = model._parts
     assert 1 < len(parts) <= 12 and sum(part.weight for part in parts) == pytest.approx(1.0)
-    assert 1.0 <= model.effective_draws_ <= 12
+    assert 1.0 <= model.effective_sample_size_ <= 12
     places = rows[:6]
     part_predictions = [part.expansion.predict(places, return_cov=True) for part in parts]
     weights = np.array([part.weight for part in parts])
@@ -423,7 +423,9 @@ def test_averages_are_mixtures_of_their_parts(averaged):
     np.testing.assert_allclose(
         model.predict(places, return_std=True)[1], np.sqrt(np.diag(covariance)), atol=1e-8
     )
-    np.testing.assert_allclose(model.shares(places).sum(axis=1), actual - model.prior_mean_, atol=1e-9)
+    np.testing.assert_allclose(
+        model.target_contributions(places).sum(axis=1), actual - model.prior_mean_, atol=1e-9
+    )
     # For other rows the bags come in the order of these rows.
     order = rows.bag.unique()
     for actual, expected in zip(
@@ -467,13 +469,13 @@ def test_averages_are_explained(averaged, tmp_path):
         atol=1e-8,
     )
     explainer = riesz.Explainer(model, background, covariance=True)
-    bounds = [riesz.Explainer(part.expansion, background).robustness(0.1) for part in model._parts]
-    np.testing.assert_allclose(explainer.robustness(0.1), np.average(bounds, axis=0, weights=weights))
+    bounds = [riesz.Explainer(part.expansion, background).value_bound(0.1) for part in model._parts]
+    np.testing.assert_allclose(explainer.value_bound(0.1), np.average(bounds, axis=0, weights=weights))
     np.testing.assert_allclose(
-        riesz.Explainer(model, background).robustness(0.1), explainer.robustness(0.1), rtol=1e-9
+        riesz.Explainer(model, background).value_bound(0.1), explainer.value_bound(0.1), rtol=1e-9
     )
     with pytest.raises(ValueError, match="average of several"):
-        explainer.variance_shares(rows[:1])
+        explainer.explain_variance(rows[:1])
     with pytest.raises(ValueError, match="a file holds one"):
         model.save(tmp_path / "map.riesz")
     again = pickle.loads(pickle.dumps(model))
@@ -488,23 +490,25 @@ def test_left_out_targets_do_not_weight_the_parts(averaged):
         means, variances = (np.array([part.left_out[which][t] for part in model._parts]) for which in (0, 1))
         densities = np.exp(-0.5 * (z[t] - means) ** 2 / variances) / np.sqrt(2 * np.pi * variances)
         left_out_weights = weights / densities / (weights / densities).sum()
-        assert model.left_out_.mean[t] == pytest.approx(left_out_weights @ means)
-        assert model.left_out_.std[t] == pytest.approx(
+        assert model.loo_.mean[t] == pytest.approx(left_out_weights @ means)
+        assert model.loo_.std[t] == pytest.approx(
             np.sqrt(left_out_weights @ (variances + means**2) - (left_out_weights @ means) ** 2)
         )
         # The harmonic mean of the densities, with these weights, is the density of the mixture.
-        assert np.exp(model.left_out_.log_density[t]) == pytest.approx(left_out_weights @ densities)
+        assert np.exp(model.loo_.log_density[t]) == pytest.approx(left_out_weights @ densities)
 
 
 def test_tuning_finds_the_map():
     rows, table, truth = synthetic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = riesz.AggregateGaussianProcess(average=False).fit(rows, table, bag="bag", target="z")
-        assert "length_scale" in repr(model.kernel_) and model.effective_draws_ is None
+        model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0).fit(
+            rows, table, bag="bag", target="z"
+        )
+        assert "length_scale" in repr(model.kernel_) and model.effective_sample_size_ is None
         # Units don't matter: scaled columns and targets give the same map in their units.
         scaled = rows.assign(v=rows.v / 1000.0)
-        other = riesz.AggregateGaussianProcess(average=False).fit(
+        other = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0).fit(
             scaled, table.assign(z=10.0 * table.z + 3.0), bag="bag", target="z"
         )
         np.testing.assert_allclose(other.predict(scaled), 10.0 * model.predict(rows) + 3.0, rtol=1e-4)
@@ -527,9 +531,9 @@ def test_exact_totals_are_met(aggregate):
     lengths = np.array([0.8, 1.1])
     alpha = np.linalg.solve(p @ gaussian(X, X, lengths, 1.3) @ p.T, BAGS.cases)
     assert np.allclose(kept.predict(PLACES), gaussian(Z, X, lengths, 1.3) @ p.T @ alpha, atol=1e-6)
-    for average in (False, 16):
+    for count in (0, 16):
         model = riesz.AggregateGaussianProcess(
-            KERNEL, aggregate=aggregate, exact_totals=True, average=average, random_state=0
+            KERNEL, aggregate=aggregate, exact_totals=True, n_hyperparameter_samples=count, random_state=0
         )
         model.fit(ROWS, BAGS, **fit_options)
         assert model.row_noise_ == 0
@@ -539,16 +543,16 @@ def test_exact_totals_are_met(aggregate):
 def test_exact_totals_refuse_noise_and_twins():
     fit_options = {"bag": "district", "target": "cases", "features": ["rain", "height"]}
     for name, value in [
-        ("alpha", 0.1),
+        ("noise", 0.1),
         ("row_noise", 0.1),
-        ("inducing", 5),
+        ("n_inducing", 5),
         ("published", True),
         ("operator", "mediated"),
     ]:
         model = riesz.AggregateGaussianProcess(exact_totals=True, **{name: value})
         with pytest.raises(ValueError, match=f"^{name} = .*exact_totals = True.*leave it out$"):
             model.fit(ROWS, BAGS, **fit_options)
-    for name, value in [("se", "error"), ("mediators", ["pressure"])]:
+    for name, value in [("target_std", "error"), ("mediators", ["pressure"])]:
         with pytest.raises(ValueError, match=f"^{name} = .*exact_totals = True: only targets"):
             riesz.AggregateGaussianProcess(exact_totals=True).fit(ROWS, BAGS, **fit_options, **{name: value})
     twin = ROWS[ROWS.district == "d3"].assign(district="d9")
@@ -577,7 +581,9 @@ def test_rows_of_several_bags_share_their_noise():
     mean = solved @ z / solved.sum()
     weights = np.linalg.solve(v, z - mean)
     np.testing.assert_allclose(model.predict(PLACES), mean + k(Z, X) @ p @ weights, atol=1e-8)
-    np.testing.assert_allclose(model.shares(PLACES).sum(axis=1), model.predict(PLACES) - mean, atol=1e-9)
+    np.testing.assert_allclose(
+        model.target_contributions(PLACES).sum(axis=1), model.predict(PLACES) - mean, atol=1e-9
+    )
     np.testing.assert_allclose(model.expansion_.points, X[order])
     # Without names they would count as different rows.
     apart = fixed_process(row_noise=0.8).fit(joined.drop(columns="name"), BAGS, **fit_options | {"row": None})
@@ -601,7 +607,7 @@ def test_the_published_conventions():
     options = {"mediator_kernel": RBF([0.9, 3.0]), "published": True, "operator": "mediated"}
     fit_options = {"bag": "district", "target": "cases", "features": ["rain", "height"], **COARSE}
     model = fixed_process(**options, mediator_ridge=0.05).fit(ROWS, MIXED, **fit_options)
-    oracle = Oracle(MIXED, mediated="all", centred=False)
+    oracle = Oracle(MIXED, mediated="all", centered=False)
     np.testing.assert_allclose(model.predict(PLACES), oracle.posterior(Z)[0], atol=1e-8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -611,7 +617,9 @@ def test_the_published_conventions():
         0.0,
         0.0,
     )
-    assert tuned.effective_draws_ is None and repr(tuned.mediator_kernel_) != repr(model.mediator_kernel_)
+    assert tuned.effective_sample_size_ is None and repr(tuned.mediator_kernel_) != repr(
+        model.mediator_kernel_
+    )
 
 
 def test_the_deconditional_mean_embedding_is_a_setting():
@@ -619,12 +627,12 @@ def test_the_deconditional_mean_embedding_is_a_setting():
     ridge, epsilon, of_mediators = 0.03, 0.02, np.array([0.9, 3.0])
     model = riesz.AggregateGaussianProcess(
         KERNEL,
-        alpha=epsilon * len(BAGS),
+        noise=epsilon * len(BAGS),
         operator="mediated",
         mediator_kernel=RBF(of_mediators),
         mediator_ridge=ridge,
         mediator_examples="rows",
-        centred=False,
+        centered=False,
         row_noise=0.0,
         mediation_noise=0.0,
         prior_mean=0.0,
@@ -652,13 +660,13 @@ def test_the_deconditional_mean_embedding_is_a_setting():
 def test_mediated_targets_are_averaged_over():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = riesz.AggregateGaussianProcess(average=20, random_state=0)
+        model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=20, random_state=0)
         model.fit(ROWS, MIXED, bag="district", target="cases", weight="area", **COARSE)
     assert model.mediation_noise_ > 0 and model.row_noise_ > 0 and model.mediator_ridge_ > 0
     # Each draw has its own regression on mediators.
     assert len({round(part.sensitivities[0][0, 0], 12) for part in model._parts}) == len(model._parts) > 1
     np.testing.assert_allclose(
-        model.shares(PLACES).sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-9
+        model.target_contributions(PLACES).sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-9
     )
 
 
@@ -705,7 +713,7 @@ def test_tables_come_in_several_forms():
 def test_categories_are_covariates_and_mediators():
     land = rng.choice(["field", "wood"], size=27)
     rows, bags = ROWS.assign(land=land), MIXED.assign(kind=list("ababababa"))
-    model = riesz.AggregateGaussianProcess(average=False, random_state=0)
+    model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(rows, bags, bag="district", target="cases", weight="area", mediators=["pressure", "kind"])
@@ -721,14 +729,14 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
     options = {"row_noise": 0.0, "prior_mean": prior_mean}
     exact = fixed_process(**options).fit(ROWS, BAGS, bag="district", target="cases", weight="area")
     for points in (X, 27):
-        sparse = fixed_process(**options, inducing=points).fit(
+        sparse = fixed_process(**options, n_inducing=points).fit(
             ROWS, BAGS, bag="district", target="cases", weight="area"
         )
         np.testing.assert_allclose(
             sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5
         )
-        np.testing.assert_allclose(sparse.left_out_.mean, exact.left_out_.mean, atol=1e-5)
-        np.testing.assert_allclose(sparse.left_out_.std, exact.left_out_.std, atol=1e-5)
+        np.testing.assert_allclose(sparse.loo_.mean, exact.loo_.mean, atol=1e-5)
+        np.testing.assert_allclose(sparse.loo_.std, exact.loo_.std, atol=1e-5)
         np.testing.assert_allclose(sparse.residual_, exact.residual_, atol=1e-5)
         np.testing.assert_allclose(sparse.predict_bags(), exact.predict_bags(), atol=1e-5)
         actual, expected = (model.predict_bags(ROWS, return_std=True) for model in (sparse, exact))
@@ -737,18 +745,18 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
     why = riesz.Explainer(sparse, X[:5])(PLACES[:2])
     np.testing.assert_allclose(why.values, riesz.Explainer(exact, X[:5])(PLACES[:2]).values, atol=1e-5)
     for call in (
-        lambda: sparse.shares(PLACES),
+        lambda: sparse.target_contributions(PLACES),
         lambda: sparse.predict_bags(return_std=True),
         lambda: sparse.explain_bags(X[:5]),
     ):
-        with pytest.raises(ValueError, match="leave inducing out|give rows"):
+        with pytest.raises(ValueError, match="leave n_inducing out|give rows"):
             call()
 
 
 def test_few_inducing_points_are_noise_or_a_bound():
-    options = {"row_noise": 0.0, "prior_mean": 0.5, "inducing": X[::9]}
+    options = {"row_noise": 0.0, "prior_mean": 0.5, "n_inducing": X[::9]}
     columns = {"bag": "district", "target": "cases", "weight": "area"}
-    exact = fixed_process(**options | {"inducing": None}).fit(ROWS, BAGS, **columns)
+    exact = fixed_process(**options | {"n_inducing": None}).fit(ROWS, BAGS, **columns)
     fitc = fixed_process(**options).fit(ROWS, BAGS, **columns)
     vfe = fixed_process(**options, approximation="vfe").fit(ROWS, BAGS, **columns)
     # By definition, the unexplained part of sums is noise, or lowers a bound.
@@ -772,23 +780,23 @@ def test_few_inducing_points_are_noise_or_a_bound():
 def test_mediated_targets_are_learnt_through_inducing_points():
     names = {"bag": "district", "target": "cases", "weight": "area", "mediators": ["pressure"]}
     exact = fixed_process(row_noise=0.0, mediation_noise=0.0).fit(ROWS, MIXED, **names)
-    sparse = fixed_process(row_noise=0.0, mediation_noise=0.0, inducing=X).fit(ROWS, MIXED, **names)
-    noisy = fixed_process(row_noise=0.0, mediation_noise=0.2, inducing=X).fit(ROWS, MIXED, **names)
+    sparse = fixed_process(row_noise=0.0, mediation_noise=0.0, n_inducing=X).fit(ROWS, MIXED, **names)
+    noisy = fixed_process(row_noise=0.0, mediation_noise=0.2, n_inducing=X).fit(ROWS, MIXED, **names)
     assert noisy.mediation_noise_ == pytest.approx(0.2) and sparse.mediation_noise_ == 0
     assert np.all(noisy.predict(PLACES, return_std=True)[1] > sparse.predict(PLACES, return_std=True)[1])
     np.testing.assert_allclose(
         sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5
     )
-    np.testing.assert_allclose(sparse.left_out_.mean, exact.left_out_.mean, atol=1e-5)
+    np.testing.assert_allclose(sparse.loo_.mean, exact.loo_.mean, atol=1e-5)
     assert (
         sparse.mediator_ridge_ == exact.mediator_ridge_ and sparse.mediator_kernel_ == exact.mediator_kernel_
     )
-    tuned = fixed_process(optimizer="fmin_l_bfgs_b", average=False, row_noise=0.0, inducing=8).fit(
-        ROWS, MIXED, **names
-    )
+    tuned = fixed_process(
+        optimizer="fmin_l_bfgs_b", n_hyperparameter_samples=0, row_noise=0.0, n_inducing=8
+    ).fit(ROWS, MIXED, **names)
     assert tuned.mediator_ridge_ != sparse.mediator_ridge_
     with pytest.warns(UserWarning, match="noise of rows is left out"):
-        fixed_process(row_noise=0.1, inducing=8).fit(ROWS, MIXED, **names)
+        fixed_process(row_noise=0.1, n_inducing=8).fit(ROWS, MIXED, **names)
 
 
 def test_many_rows_are_learnt_from_through_inducing_points():
@@ -800,7 +808,7 @@ def test_many_rows_are_learnt_from_through_inducing_points():
         )
     np.testing.assert_allclose(model.predict(PLACES), fitted("weighted")[0].predict(PLACES), atol=1e-5)
     # With mediated targets the fit remains exact.
-    assert fitted("mixed")[0].shares(PLACES).shape == (7, 7)
+    assert fitted("mixed")[0].target_contributions(PLACES).shape == (7, 7)
 
 
 def test_rows_of_weight_zero_are_left_out_with_a_warning():
@@ -874,8 +882,8 @@ def test_bad_input_is_refused():
         bags=BAGS.assign(cases=2.0), model=riesz.AggregateGaussianProcess()
     )
     assert "no bag has a usable target" in refusal(bags=BAGS.assign(cases=np.nan))
-    assert "se is -1.0 of bag 'd0'" in refusal(
-        bags=BAGS.assign(error=BAGS.error.where(BAGS.district != "d0", -1.0)), se="error"
+    assert "target_std is -1.0 of bag 'd0'" in refusal(
+        bags=BAGS.assign(error=BAGS.error.where(BAGS.district != "d0", -1.0)), target_std="error"
     )
     three = "3 targets belong to bags without rows, 'e0', 'e1', 'e2': give mediators"
     assert three in refusal(bags=MIXED)
@@ -893,20 +901,20 @@ def test_bad_input_is_refused():
         model=fixed_process(aggregate="sum"), bags=with_totals, mediators=["year"], total="people"
     )
     wrong = [
-        ({"alpha": 0.0}, "alpha = 0.0: it is a positive number"),
+        ({"noise": 0.0}, "noise = 0.0: it is a positive number"),
         ({"aggregate": "max"}, "aggregate = 'max': it is one of 'mean', 'sum'"),
         ({"operator": "both"}, "operator = 'both'"),
         ({"optimizer": "adam"}, "optimizer = 'adam'"),
         ({"kernel": "rbf"}, "kernel = 'rbf': it is a kernel of riesz.kernels"),
         ({"row_noise": -1.0}, "row_noise = -1.0: it is a number, not negative, or 'auto'"),
-        ({"average": 1}, "average = 1: it is a whole number from 2"),
+        ({"n_hyperparameter_samples": 1}, "n_hyperparameter_samples = 1: it is a whole number from 2"),
         (
-            {"average": True},
+            {"n_hyperparameter_samples": 64},
             "optimizer=None keeps hyper-parameters as they are, so there is nothing to average",
         ),
-        ({"inducing": 0}, "inducing = 0: it is a whole number from 1"),
+        ({"n_inducing": 0}, "n_inducing = 0: it is a whole number from 1"),
         ({"approximation": "sparse"}, "it is one of 'fitc', 'vfe'"),
-        ({"inducing": 3, "average": True}, "fits through inducing points are not averaged"),
+        ({"n_inducing": 3, "n_hyperparameter_samples": 64}, "fits through inducing points are not averaged"),
     ]
     for options, message in wrong:
         assert message in refusal(model=fixed_process(**options)), options
@@ -947,7 +955,7 @@ def test_doubtful_fits_are_warned_of():
     # A single target can't be left out.
     with pytest.warns(UserWarning, match="the rows of 5 bags"):
         single_target = fit(fixed_process(), BAGS.assign(cases=BAGS.cases.where(BAGS.district == "d1")))
-    assert single_target.left_out_ is None and single_target.shares(PLACES).shape == (7, 1)
+    assert single_target.loo_ is None and single_target.target_contributions(PLACES).shape == (7, 1)
     with pytest.warns(ConvergenceWarning, match="fewer than 5 targets"):
         fit(riesz.AggregateGaussianProcess(), BAGS.assign(cases=BAGS.cases.where(BAGS.index < 4)))
 
@@ -959,7 +967,7 @@ APART = MIXED.assign(cases=MIXED.cases.where(MIXED.district.str[0] == "e"))
 @pytest.mark.parametrize("bags", [MIXED, APART], ids=["mixed", "apart"])
 @pytest.mark.filterwarnings("ignore:.*fewer than 5 targets")
 def test_targets_are_regressed_on_mediators(bags, operator, tie):
-    fit_options = {"mediators": ["pressure", "year"], "se": "error", "weight": "area"}
+    fit_options = {"mediators": ["pressure", "year"], "target_std": "error", "weight": "area"}
     lengths, ridge, mean = np.array([0.9, 3.0]), 0.06, 0.4
     model = fixed_process(
         operator=operator,
@@ -995,9 +1003,9 @@ def test_targets_are_regressed_on_mediators(bags, operator, tie):
     assert (model.noise_ > 0) == (len(matched) > 0)
     assert abs(model.mediation_noise_ - tie) < 1e-12 and abs(model.mediator_ridge_ - ridge) < 1e-12
     # The share of each target in the prediction.
-    shares = model.shares(PLACES)
+    shares = model.target_contributions(PLACES)
     np.testing.assert_allclose(shares.sum(axis=1), prediction - mean, atol=1e-9)
-    assert shares.shape == (7, len(model.targets_)) and len(model.left_out_.bags) == len(model.targets_)
+    assert shares.shape == (7, len(model.targets_)) and len(model.loo_.bags) == len(model.targets_)
     why = riesz.Explainer(model, X[:5])(PLACES)
     np.testing.assert_allclose(why.values.sum(axis=1), prediction - model.predict(X[:5]).mean(), atol=1e-9)
 
@@ -1017,16 +1025,16 @@ def test_regressed_targets_are_tuned_and_averaged():
         rows, bags, bag="bag", target="target", mediators="height"
     )
     pseudo = fit(operator="pseudo")
-    assert pseudo.effective_draws_ is None and pseudo.mediation_noise_ == pseudo.noise_ == 0
+    assert pseudo.effective_sample_size_ is None and pseudo.mediation_noise_ == pseudo.noise_ == 0
     with warnings.catch_warnings():
         # A few draws give a rough average.
         warnings.simplefilter("ignore")
-        tied = fit(operator="two-sided", average=200)
-    assert tied.effective_draws_ > 1 and tied.mediation_noise_ > 0 and tied.noise_ == 0
+        tied = fit(operator="two-sided", n_hyperparameter_samples=200)
+    assert tied.effective_sample_size_ > 1 and tied.mediation_noise_ > 0 and tied.noise_ == 0
     # If means over bags only approximate the regression, exact ties overfit.
     for model, share in ((pseudo, 0.6), (tied, 0.3)):
         assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < share * truth.std()
-        assert 0.5 < np.mean(np.abs(model.left_out_.error) < 1.96 * model.left_out_.std)
+        assert 0.5 < np.mean(np.abs(model.loo_.error) < 1.96 * model.loo_.std)
     _, std = tied.predict(rows, return_std=True)
     assert np.mean(np.abs(tied.predict(rows) - truth) < 1.96 * std) > 0.8
 
@@ -1036,11 +1044,11 @@ def test_regressed_targets_are_tuned_and_averaged():
     [
         ({"aggregate": "sum"}, "aggregate = 'sum' with operator = 'two-sided': divide sums by their weights"),
         ({"mediator_examples": "rows"}, "mediator_examples = 'rows' with operator = 'two-sided'"),
-        ({"centred": False}, "centred = False with operator = 'two-sided'"),
+        ({"centered": False}, "centered = False with operator = 'two-sided'"),
         ({"published": True}, "published = True with operator = 'two-sided'"),
         ({"operator": "pseudo", "mediation_noise": 0.1}, "mediation_noise = 0.1 with operator = 'pseudo'"),
         (
-            {"operator": "pseudo", "optimizer": "fmin_l_bfgs_b", "average": True},
+            {"operator": "pseudo", "optimizer": "fmin_l_bfgs_b", "n_hyperparameter_samples": 64},
             "operator='pseudo' takes the best",
         ),
     ],

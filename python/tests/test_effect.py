@@ -40,7 +40,9 @@ def visits(n=150, seed=2):
 
 
 def fitted(data=None, graph=GRAPH, treatment="x", name=riesz.CausalEffect, **options):
-    model = name(graph, treatment=treatment, outcome="y", draws=2, random_state=0, **options)
+    model = name(
+        graph, treatment=treatment, outcome="y", n_hyperparameter_samples=2, random_state=0, **options
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(table() if data is None else data)
@@ -57,21 +59,27 @@ def plan():
 
 
 def holds(estimate, truth, widest):
-    assert np.all(np.abs(estimate.mean - truth) < 4 * estimate.sd) and np.all(estimate.sd < widest), estimate
+    assert np.all(np.abs(estimate.mean - truth) < 4 * estimate.std) and np.all(estimate.std < widest), (
+        estimate
+    )
 
 
 def test_back_door(model):
-    assert model.identification_.how == "back_door" and model.identification_.adjust == ("z",)
+    assert model.identification_.strategy == "back_door" and model.identification_.adjust == ("z",)
     estimate = model.effect([0.0, 1.0], baseline=0.0)
     assert estimate.mean[0] == pytest.approx(0, abs=1e-12)
     holds(model.effect([1.0], baseline=0.0), 1.5, 0.3)
-    holds(model.derivative([-0.5, 0.5]), 1.5, 0.4)
-    assert set(model.effect(0.5).parts) == {"outcome regression", "adjustment", "hyper-parameters"}
+    holds(model.slope([-0.5, 0.5]), 1.5, 0.4)
+    assert set(model.effect(0.5).variance_by_source) == {
+        "outcome regression",
+        "adjustment",
+        "hyper-parameters",
+    }
     # Adjustment matters: the observed slope is 0.5.
-    assert model.as_seen(1.0, baseline=0.0).mean[0] < 1.0
+    assert model.association(1.0, baseline=0.0).mean[0] < 1.0
     holds(model.effect(0.5, population={"z": [0.0, 1.0]}), 0.75 - 1.0, 0.3)
-    holds(model.effect(0.5, given={"z": 1.0}), 0.75 - 2.0, 0.4)
-    assert model.effect([0.5], among=0.0).sd[0] > 0
+    holds(model.effect(0.5, conditions={"z": 1.0}), 0.75 - 2.0, 0.4)
+    assert model.effect([0.5], among=0.0).std[0] > 0
 
 
 def test_one_table_in_a_list_and_by_the_other_name_is_the_same(model):
@@ -95,18 +103,18 @@ def test_front_door():
     data = pd.DataFrame({"x": x, "m": m, "y": 1.5 * m + u + 0.3 * rng.normal(size=200)})
     front = fitted(data, "x -> m -> y; x <-> y")
     assert front.identification_.front_door == ("m",)
-    holds(front.derivative([0.0, 0.5]), 1.2, 0.4)
-    assert {"outcome regression", "stage 1", "interaction"} <= set(front.effect(0.5).parts)
+    holds(front.slope([0.0, 0.5]), 1.2, 0.4)
+    assert {"outcome regression", "stage 1", "interaction"} <= set(front.effect(0.5).variance_by_source)
     with pytest.raises(ValueError, match="is not averaged over covariates"):
         front.effect(0.5, population={"m": [0.0]})
 
 
 def test_treatments_in_time(plan):
-    assert plan.identification_.how == "sequential"
+    assert plan.identification_.strategy == "sequential"
     assert plan.identification_.steps == (("a0", ("l0",)), ("a1", ("l1",)))
     grid = pd.DataFrame({"a1": [0.0, 1.0, 1.0], "a0": [1.0, 0.0, 1.0]})
     holds(plan.effect(grid, baseline={"a0": 0.0, "a1": 0.0}), [2.05, 2.0, 4.05], 0.6)
-    holds(plan.derivative(grid, "a1"), 2.0, 0.5)
+    holds(plan.slope(grid, "a1"), 2.0, 0.5)
     drawn = plan.effect(grid).sample(500, random_state=0)
     assert drawn.shape == (3, 500)
     with pytest.raises(ValueError, match="set at one time"):
@@ -120,11 +128,11 @@ def test_explanations_and_experiments(model):
     np.testing.assert_allclose(
         why.base_values[0] + why.values.sum(axis=1), model.effect([0.5, 1.0]).mean, atol=1e-9
     )
-    assert model.worth(1.0, baseline=0.0)["study 1"] > 0
+    assert model.value_of_information(1.0, baseline=0.0)["study 1"] > 0
     with pytest.raises(ValueError, match="the effect is from one table"):
         model.explain_mediators(0.5)
     again = clone(model).fit(table())
-    assert again.observe([0.5], [1.0], sd=0.1).posterior([0.5]).sd[0] < model.effect(0.5).sd[0]
+    assert again.observe([0.5], [1.0], std=0.1).posterior([0.5]).std[0] < model.effect(0.5).std[0]
 
 
 def test_pages(model, plan, tmp_path):
@@ -141,7 +149,9 @@ def test_two_classes_are_probabilities():
     x = (z + rng.normal(size=300) > 0).astype(float)
     y = rng.random(300) < 0.3 + 0.3 * x
     for outcome, positive in ((y, "1"), (np.where(y, "yes", "no"), "yes")):
-        estimator = riesz.CausalEffect(GRAPH, treatment="x", outcome="y", draws=2, random_state=0)
+        estimator = riesz.CausalEffect(
+            GRAPH, treatment="x", outcome="y", n_hyperparameter_samples=2, random_state=0
+        )
         with pytest.warns(UserWarning, match=f"the probability of {positive}"):
             estimator.fit(pd.DataFrame({"x": x, "z": z, "y": outcome}))
         holds(estimator.effect(1.0, baseline=0.0), 0.3, 0.12)
@@ -172,14 +182,14 @@ def test_rows_with_missing_cells_are_left_out_with_a_warning():
     data = table()
     data.loc[[3, 7], "z"] = np.nan
     with pytest.warns(UserWarning, match="2 of 120 rows have no value in z"):
-        riesz.CausalEffect(GRAPH, treatment="x", outcome="y", draws=0).fit(data)
+        riesz.CausalEffect(GRAPH, treatment="x", outcome="y", n_hyperparameter_samples=0).fit(data)
 
 
 def test_no_overlap_is_warned_of():
     data = table()
     data["x"] = data.z + 1e-3 * data.x
     with pytest.warns(UserWarning, match="z almost determines x"):
-        riesz.CausalEffect(GRAPH, treatment="x", outcome="y", draws=0).fit(data)
+        riesz.CausalEffect(GRAPH, treatment="x", outcome="y", n_hyperparameter_samples=0).fit(data)
 
 
 def test_dowhy_and_econml_agree(model):
@@ -197,4 +207,4 @@ def test_dowhy_and_econml_agree(model):
         forest = dml.LinearDML(random_state=0).fit(data["y"], data["x"], W=data[["z"]]).const_marginal_ate()
     effect = model.effect(1.0, baseline=0.0)
     for other in (float(linear), float(np.ravel(forest)[0])):
-        assert abs(effect.mean[0] - other) < 3 * effect.sd[0]
+        assert abs(effect.mean[0] - other) < 3 * effect.std[0]

@@ -239,17 +239,17 @@ def test_members_of_one_kernel_become_one_expansion(data):
     combined = riesz.Explainer(model, game="functional")(X[:2]).values
     member_values = [riesz.Explainer(member, game="functional")(X[:2]).values for member in model.estimators_]
     np.testing.assert_allclose(combined, np.mean(member_values, axis=0), atol=1e-9)
-    bound = riesz.Explainer(model, X[:6]).robustness(0.01)
+    bound = riesz.Explainer(model, X[:6]).value_bound(0.01)
     assert (
         bound
-        <= np.mean([riesz.Explainer(member, X[:6]).robustness(0.01) for member in model.estimators_], axis=0)
+        <= np.mean([riesz.Explainer(member, X[:6]).value_bound(0.01) for member in model.estimators_], axis=0)
     ).all()
     several = ensemble.VotingRegressor([(str(gamma), SVR(gamma=gamma)) for gamma in (0.1, 0.2, 0.3)]).fit(
         X, y
     )
-    bounds = [riesz.Explainer(member, X[:6]).robustness(0.01) for member in several.estimators_]
+    bounds = [riesz.Explainer(member, X[:6]).value_bound(0.01) for member in several.estimators_]
     np.testing.assert_allclose(
-        riesz.Explainer(several, X[:6]).robustness(0.01), np.mean(bounds, axis=0), rtol=1e-9
+        riesz.Explainer(several, X[:6]).value_bound(0.01), np.mean(bounds, axis=0), rtol=1e-9
     )
     facts = riesz.Explainer(several, X[:6])(X[:1]).provenance.model
     assert "3 different ones" in facts["kernel"]

@@ -43,7 +43,7 @@ ESTIMATORS = [
     (riesz.SVC(), LOOSE),
     (riesz.SVC(tol=1e-12), None),
     (riesz.GaussianProcessRegressor(), None),
-    (riesz.GaussianProcessRegressor(landmarks=10), None),
+    (riesz.GaussianProcessRegressor(n_inducing=10), None),
     (riesz.GaussianProcessClassifier(), None),
 ]
 
@@ -247,7 +247,7 @@ def test_gaussian_processes_through_landmarks(regression, tmp_path):
         settings = {"kernel": kernel, "alpha": 0.1, "optimizer": None}
         exact = riesz.GaussianProcessRegressor(**settings).fit(X, target)
         sparse, all_rows = (
-            riesz.GaussianProcessRegressor(**settings, landmarks=m).fit(X, target) for m in (12, len(X))
+            riesz.GaussianProcessRegressor(**settings, n_inducing=m).fit(X, target) for m in (12, len(X))
         )
         # If each row is a landmark, it is the same process.
         for option in ("return_std", "return_cov"):
@@ -263,8 +263,8 @@ def test_gaussian_processes_through_landmarks(regression, tmp_path):
         for a, b in zip(loaded.predict(new, return_std=True), sparse.predict(new, return_std=True)):
             np.testing.assert_allclose(a, b.reshape(a.shape), rtol=1e-9)
     # Tuning increases the bound.
-    tuned = riesz.GaussianProcessRegressor(kernel, landmarks=12).fit(X, y)
-    fixed = riesz.GaussianProcessRegressor(kernel, landmarks=12, alpha=0.1, optimizer=None).fit(X, y)
+    tuned = riesz.GaussianProcessRegressor(kernel, n_inducing=12).fit(X, y)
+    fixed = riesz.GaussianProcessRegressor(kernel, n_inducing=12, alpha=0.1, optimizer=None).fit(X, y)
     assert tuned.log_marginal_likelihood_value_ > fixed.log_marginal_likelihood_value_
     assert tuned.noise_ > 0
 
@@ -298,7 +298,7 @@ def test_posteriors_are_saved_on_request(regression, tmp_path):
         draws = process.sample_y(new, 4000, random_state=3)
         mean, cov = process.predict(new, return_cov=True)
         assert draws.shape == (*mean.shape, 4000)
-        assert loaded.sample(new, 3, seed=1).shape == (*mean.shape, 3)
+        assert loaded.sample(new, 3, random_state=1).shape == (*mean.shape, 3)
         for o in range(1 if target is y else target.shape[1]):
             output_draws = draws if target is y else draws[:, o]
             c = cov if target is y else cov[:, :, o]
@@ -505,7 +505,7 @@ def test_the_command_line_takes_the_same_medians(regression, tmp_path):
     X, y, _, _ = regression
     pd.DataFrame(X).assign(y=y).to_csv(tmp_path / "x.csv", index=False)
     for rule in ("median", "median_per_feature"):
-        kernel = f"rbf(lengthscale={rule})"
+        kernel = f"rbf(length_scale={rule})"
         command = [
             COMMAND,
             "fit",
@@ -643,7 +643,7 @@ def test_the_command_line_fits_the_same_categories(cities, tmp_path):
         "--model",
         "krr",
         "--kernel",
-        "rbf(lengthscale=median)",
+        "rbf(length_scale=median)",
     ]
     subprocess.run(
         [*command, "--ridge", "0.5", "--no-standardize", "-o", tmp_path / "m.riesz"],
@@ -708,8 +708,8 @@ def test_settings_that_make_no_sense(regression):
         (riesz.GaussianProcessRegressor(kernel="rbf"), "kernel = 'rbf'"),
         (riesz.GaussianProcessRegressor(optimizer="adam"), "optimizer = 'adam'"),
         (riesz.GaussianProcessRegressor(alpha=-1.0), "alpha"),
-        (riesz.GaussianProcessRegressor(landmarks=0), "landmarks = 0: it is a whole number from 1"),
-        (riesz.GaussianProcessRegressor(landmarks="all"), "landmarks = 'all'"),
+        (riesz.GaussianProcessRegressor(n_inducing=0), "n_inducing = 0: it is a whole number from 1"),
+        (riesz.GaussianProcessRegressor(n_inducing="all"), "n_inducing = 'all'"),
         (riesz.KernelRidge(kernel=Matern(nu=0.7)), "nu = 0.7"),
         (riesz.KernelRidge(kernel=RBF(-1.0)), "length_scale = -1"),
         (riesz.KernelRidge(kernel="poly", degree=2.5), "degree = 2.5"),
@@ -745,15 +745,15 @@ def test_logistic_regression_through_all_rows_is_the_dense_one():
     y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=80) > 0, "b", "a")
     options = {"alpha": 0.5, "kernel": riesz.kernels.RBF(length_scale=0.8)}
     dense = riesz.KernelLogisticRegression(**options).fit(X, y)
-    with_landmarks = riesz.KernelLogisticRegression(**options, landmarks=80).fit(X, y)
+    with_landmarks = riesz.KernelLogisticRegression(**options, n_landmarks=80).fit(X, y)
     assert with_landmarks.expansion_.points.shape == (80, 3) and with_landmarks.n_iter_ < 12
     assert np.abs(dense.predict_proba(X) - with_landmarks.predict_proba(X)).max() < 1e-6
-    sparse = riesz.KernelLogisticRegression(alpha="auto", landmarks=20).fit(X, y)
+    sparse = riesz.KernelLogisticRegression(alpha="auto", n_landmarks=20).fit(X, y)
     assert sparse.expansion_.points.shape == (20, 3) and (sparse.predict(X) == y).mean() > 0.8
     with pytest.raises(ValueError, match="landmarks"):
-        riesz.KernelLogisticRegression(landmarks=20, class_weight="balanced").fit(X, y)
+        riesz.KernelLogisticRegression(n_landmarks=20, class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="takes two"):
-        riesz.KernelLogisticRegression(landmarks=20).fit(X, rng.choice(3, size=80))
+        riesz.KernelLogisticRegression(n_landmarks=20).fit(X, rng.choice(3, size=80))
 
 
 def test_the_error_of_landmarks_is_within_its_deviations(tmp_path):
@@ -765,18 +765,18 @@ def test_the_error_of_landmarks_is_within_its_deviations(tmp_path):
     X = rng.normal(size=(1500, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=1500)
     new, background = rng.normal(size=(80, 3)), rng.normal(size=(10, 3))
-    sparse = riesz.KernelRidge(alpha=0.5, gamma=0.3, landmarks=100).fit(X, y)
+    sparse = riesz.KernelRidge(alpha=0.5, gamma=0.3, n_landmarks=100).fit(X, y)
     full = KernelRidge(alpha=0.5, kernel="rbf", gamma=0.3).fit(X, y)
     mean, sd = sparse.expansion_.predict(new, return_std=True)
     errors = np.abs(mean - full.predict(new))
     assert errors.max() > 1e-3 and np.mean(errors <= 1.96 * sd) > 0.9
     explanation = riesz.Explainer(sparse, background, covariance=True)(new)
-    assert explanation.sure_by == {"kind": "landmarks", "doublings": 4}
+    assert explanation.uncertainty_source == {"kind": "landmarks", "doublings": 4}
     errors = np.abs(explanation.values - riesz.Explainer(full, background)(new).values)
-    assert np.mean(errors <= 1.96 * explanation.sd) > 0.9 and explanation.sd.mean() < 20 * errors.mean()
+    assert np.mean(errors <= 1.96 * explanation.std) > 0.9 and explanation.std.mean() < 20 * errors.mean()
     sparse.expansion_.save(tmp_path / "m.riesz", posterior=True)
     again = riesz.Explainer(str(tmp_path / "m.riesz"), background, covariance=True)(new)
-    assert np.array_equal(again.sd, explanation.sd)
+    assert np.array_equal(again.std, explanation.std)
     again.report(tmp_path / "page.html")
     assert "estimated from fits with fewer landmarks" in (tmp_path / "page.html").read_text()
 

@@ -452,9 +452,13 @@ def test_hostile_input(data, tmp_path):
         (lambda: riesz.Explainer(model, game="interventional"), ValueError, "needs a background"),
         (lambda: riesz.Explainer(model, X[:5], game="functional"), ValueError, "no use for a background"),
         (lambda: riesz.Explainer(model, X[:5], game="baseline"), ValueError, "1 are expected"),
-        (lambda: riesz.Explainer(model, X[:5], weights=[1, 2]), ValueError, "weights"),
-        (lambda: riesz.Explainer(model, X[:5], weights=[-1, 1, 1, 1, 1]), ValueError, "weight"),
-        (lambda: riesz.Explainer(model, X[:5], weights=np.ones((5, 1))), ValueError, r"shape \(5, 1\)"),
+        (lambda: riesz.Explainer(model, X[:5], background_weights=[1, 2]), ValueError, "background_weights"),
+        (lambda: riesz.Explainer(model, X[:5], background_weights=[-1, 1, 1, 1, 1]), ValueError, "weight"),
+        (
+            lambda: riesz.Explainer(model, X[:5], background_weights=np.ones((5, 1))),
+            ValueError,
+            r"shape \(5, 1\)",
+        ),
         (lambda: riesz.Explainer(SVR), TypeError, "SVR is a class"),
         (lambda: explainer(X)[np.array([True, False])], IndexError, "mask"),
         (
@@ -462,11 +466,11 @@ def test_hostile_input(data, tmp_path):
             ValueError,
             "column 'a'",
         ),
-        (lambda: riesz.Explainer(model, X[:5], threads=0), ValueError, "threads"),
+        (lambda: riesz.Explainer(model, X[:5], n_jobs=0), ValueError, "n_jobs"),
         (
-            lambda: riesz.Explainer(model, X[:5], threads=10**6),
+            lambda: riesz.Explainer(model, X[:5], n_jobs=10**6),
             ValueError,
-            "threads = 1000000: it is a whole number from 1 to 1024",
+            "n_jobs = 1000000: it is a whole number from 1 to 1024",
         ),
         (lambda: riesz.Explainer(model, X[0]), ValueError, r"background has 1 dimension.*give \[row\]"),
         (lambda: riesz.Explainer(model, game=None), TypeError, "game = None"),
@@ -519,8 +523,8 @@ def test_empty_and_large_batches_and_threads_agree(data):
     model = SVR().fit(X, y)
     assert riesz.Explainer(model, X[:5])(X[:0]).values.shape == (0, 4)
     rows = np.tile(X, (40, 1))
-    all_at_once = riesz.Explainer(model, X[:5], threads=1)(rows).values
-    assert (riesz.Explainer(model, X[:5], threads=2)(rows).values == all_at_once).all()
+    all_at_once = riesz.Explainer(model, X[:5], n_jobs=1)(rows).values
+    assert (riesz.Explainer(model, X[:5], n_jobs=2)(rows).values == all_at_once).all()
     assert (riesz.Explainer(model, X[:5])(rows[:1]).values == all_at_once[:1]).all()
 
 
@@ -697,7 +701,7 @@ def test_numbers_of_columns_are_shown_with_their_names(data):
     k = riesz.kernels
     model = riesz.KernelRidge(kernel=k.RBF(lengths) + 0.5 * k.Linear(columns=["bp"])).fit(frame, y)
     assert repr(model.expansion_) == (
-        "<riesz.Expansion: rbf(lengthscale=[age 1.25, sex 2, bmi 3, bp 1.235e+04]) + 0.5 * linear(bp, "
+        "<riesz.Expansion: rbf(length_scale=[age 1.25, sex 2, bmi 3, bp 1.235e+04]) + 0.5 * linear(bp, "
         "center=0, scale=1) "
         f"over {len(X)} points of 4 columns>"
     )
@@ -710,4 +714,4 @@ def test_numbers_of_columns_are_shown_with_their_names(data):
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
     # Without names there are none to show; one number for all columns is shown once.
     assert repr(riesz.KernelRidge(kernel=k.RBF(lengths)).fit(X, y).kernel_) == f"RBF(length_scale={lengths})"
-    assert "rbf(lengthscale=1.5)" in repr(riesz.KernelRidge(kernel=k.RBF(1.5)).fit(frame, y).expansion_)
+    assert "rbf(length_scale=1.5)" in repr(riesz.KernelRidge(kernel=k.RBF(1.5)).fit(frame, y).expansion_)

@@ -43,7 +43,12 @@ def several(seed=3, n=50):
 
 
 def fitted(studies=None, graph=GRAPH, **options):
-    options = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | options
+    options = {
+        "treatment": "dose",
+        "outcome": "volume",
+        "n_hyperparameter_samples": 4,
+        "random_state": 0,
+    } | options
     return riesz.CausalFusion(graph, **options).fit(linear() if studies is None else studies)
 
 
@@ -65,8 +70,8 @@ def drugs():
 def test_setting_is_not_seeing():
     scores, seen = [], []
     for seed in range(10):
-        contrast = fitted(linear(seed), draws=8).effect(1.0, baseline=0.0)
-        scores.append((contrast.mean[0] + 1.0) / contrast.sd[0])
+        contrast = fitted(linear(seed), n_hyperparameter_samples=8).effect(1.0, baseline=0.0)
+        scores.append((contrast.mean[0] + 1.0) / contrast.std[0])
         seen.append(fitted(linear(seed), None, randomized=True).effect(1.0, baseline=0.0).mean[0])
     assert 0.0 < np.median(seen) < 0.4
     assert np.sum(np.abs(scores) < 1.96) >= 8 and np.max(np.abs(scores)) < 4
@@ -77,22 +82,22 @@ def test_setting_is_not_seeing():
 def test_levels_of_the_effect(model):
     effect = model.effect(GRID)
     # The mean age of the sample is off by -0.1 to 0.1, and this error counts twice in volume.
-    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.sd)
+    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.std)
     low, high = effect.interval(0.8)
-    np.testing.assert_allclose(high - low, 2 * 1.2815515655446004 * effect.sd)
-    drawn = effect.interval(0.8, draws=4000, random_state=0)
-    np.testing.assert_allclose(drawn, [low, high], atol=0.15 * effect.sd.max())
+    np.testing.assert_allclose(high - low, 2 * 1.2815515655446004 * effect.std)
+    drawn = effect.interval(0.8, n_samples=4000, random_state=0)
+    np.testing.assert_allclose(drawn, [low, high], atol=0.15 * effect.std.max())
     assert effect.support.all() and not model.effect([40.0]).support.any()
     assert model.identification_.adjust == ("age",) and model.treatments_ == ("dose",)
     assert "do(dose)" in repr(effect) and "adjustment" in repr(effect)
     frame = effect.to_frame()
     assert list(frame.dose) == list(GRID) and {
         "mean",
-        "sd",
+        "std",
         "low",
         "high",
-        "sd_study 1",
-        "sd_interaction",
+        "std_study 1",
+        "std_interaction",
     } <= set(frame)
 
 
@@ -100,12 +105,18 @@ def test_parts_of_the_variance_add_up(model):
     for effect in (
         model.effect(GRID),
         model.effect(GRID, baseline=0.3),
-        model.effect(GRID, given={"age": 1.0}),
+        model.effect(GRID, conditions={"age": 1.0}),
     ):
-        assert list(effect.parts) == ["study 1", "study 2", "interaction", "adjustment", "hyper-parameters"]
-        np.testing.assert_allclose(sum(effect.part_covariances.values()), effect.cov, atol=1e-12)
-        np.testing.assert_allclose(sum(effect.parts.values()), effect.sd**2, atol=1e-12)
-        for part_covariance in effect.part_covariances.values():
+        assert list(effect.variance_by_source) == [
+            "study 1",
+            "study 2",
+            "interaction",
+            "adjustment",
+            "hyper-parameters",
+        ]
+        np.testing.assert_allclose(sum(effect.covariance_by_source.values()), effect.cov, atol=1e-12)
+        np.testing.assert_allclose(sum(effect.variance_by_source.values()), effect.std**2, atol=1e-12)
+        for part_covariance in effect.covariance_by_source.values():
             assert np.linalg.eigvalsh(part_covariance).min() > -1e-9 * np.trace(effect.cov)
 
 
@@ -113,36 +124,36 @@ def test_contrasts_use_the_covariance_of_doses(model):
     effects = model.effect([1.0, 0.2])
     contrast = model.effect(1.0, baseline=0.2)
     assert contrast.mean[0] == pytest.approx(effects.mean[0] - effects.mean[1])
-    assert contrast.sd[0] ** 2 == pytest.approx(
+    assert contrast.std[0] ** 2 == pytest.approx(
         effects.cov[0, 0] + effects.cov[1, 1] - 2 * effects.cov[0, 1], rel=1e-9
     )
-    assert contrast.sd[0] < 0.7 * np.hypot(*effects.sd)
-    assert model.effect(0.2, baseline=0.2).sd[0] == pytest.approx(0.0, abs=1e-6)
+    assert contrast.std[0] < 0.7 * np.hypot(*effects.std)
+    assert model.effect(0.2, baseline=0.2).std[0] == pytest.approx(0.0, abs=1e-6)
     assert model.effect(1.0, baseline={"dose": 0.2}).mean == contrast.mean
     drawn = contrast.sample(20000, 1)
     assert drawn.shape == (1, 20000)
-    assert abs(drawn.mean() - contrast.mean[0]) < 5 * contrast.sd[0] / np.sqrt(20000)
-    assert drawn.std() == pytest.approx(contrast.sd[0], rel=0.05)
+    assert abs(drawn.mean() - contrast.mean[0]) < 5 * contrast.std[0] / np.sqrt(20000)
+    assert drawn.std() == pytest.approx(contrast.std[0], rel=0.05)
 
 
 def test_draws_have_the_moments(model):
     effect = model.effect(GRID)
     drawn = effect.sample(20000, 0)
     assert np.array_equal(drawn, effect.sample(20000, 0))
-    np.testing.assert_array_less(np.abs(drawn.mean(axis=1) - effect.mean), 5 * effect.sd / np.sqrt(20000))
-    size = np.outer(effect.sd, effect.sd)
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=1) - effect.mean), 5 * effect.std / np.sqrt(20000))
+    size = np.outer(effect.std, effect.std)
     np.testing.assert_allclose(np.cov(drawn) / size, effect.cov / size, atol=0.05)
 
 
 def test_slopes_are_limits_of_contrasts(model):
-    slope = model.derivative(GRID)
-    np.testing.assert_array_less(np.abs(slope.mean + 1.0), 4 * slope.sd)
-    near = model.derivative(GRID, step=1e-3)
+    slope = model.slope(GRID)
+    np.testing.assert_array_less(np.abs(slope.mean + 1.0), 4 * slope.std)
+    near = model.slope(GRID, step=1e-3)
     np.testing.assert_allclose(slope.mean, near.mean, rtol=1e-4)
     np.testing.assert_allclose(slope.cov, near.cov, rtol=1e-3, atol=1e-6)
     two = model.effect([0.5], baseline=[0.3])
-    assert model.derivative(0.4, step=0.1).mean[0] == pytest.approx(two.mean[0] / 0.2)
-    assert model.derivative(0.4, step=0.1).sd[0] == pytest.approx(two.sd[0] / 0.2, rel=1e-6)
+    assert model.slope(0.4, step=0.1).mean[0] == pytest.approx(two.mean[0] / 0.2)
+    assert model.slope(0.4, step=0.1).std[0] == pytest.approx(two.std[0] / 0.2, rel=1e-6)
 
 
 def test_populations_and_conditions(model):
@@ -151,27 +162,29 @@ def test_populations_and_conditions(model):
     # The population of study 1 as it is has the same effect, except for the sampling of its people.
     np.testing.assert_allclose(study_effect.mean, everyone.mean)
     np.testing.assert_allclose(
-        study_effect.cov, everyone.cov - everyone.part_covariances["adjustment"], atol=1e-10
+        study_effect.cov, everyone.cov - everyone.covariance_by_source["adjustment"], atol=1e-10
     )
-    assert "adjustment" not in study_effect.parts
+    assert "adjustment" not in study_effect.variance_by_source
     # Means over populations are means of their members' effects.
     members = pd.DataFrame({"age": [-1.0, 0.5], "count": [1.0, 3.0]})
     member_effects = [model.effect(GRID, population={"age": [age]}).mean for age in members.age]
     np.testing.assert_allclose(
-        model.effect(GRID, population=members, weights="count").mean,
+        model.effect(GRID, population=members, population_weights="count").mean,
         0.25 * member_effects[0] + 0.75 * member_effects[1],
     )
-    np.testing.assert_allclose(model.effect(GRID, population=members, weights=[2, 0]).mean, member_effects[0])
-    np.testing.assert_allclose(model.effect(GRID, given={"age": -1.0}).mean, member_effects[0])
+    np.testing.assert_allclose(
+        model.effect(GRID, population=members, population_weights=[2, 0]).mean, member_effects[0]
+    )
+    np.testing.assert_allclose(model.effect(GRID, conditions={"age": -1.0}).mean, member_effects[0])
     # psa increases with age, and volume with twice the age; the mean age given a dose of 1 is 1/1.64.
     for effect, age in [
-        (model.effect(GRID, given={"age": 1.0}), 1.0),
+        (model.effect(GRID, conditions={"age": 1.0}), 1.0),
         (model.effect(GRID, among=1.0), 1 / 1.64),
     ]:
-        np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID + 2 * age)), 3 * effect.sd + 0.1)
+        np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID + 2 * age)), 3 * effect.std + 0.1)
     assert (
-        "age = 1" in model.effect(GRID, given={"age": 1.0}).what
-        and "dose = 1" in model.effect(0.0, among=1.0).what
+        "age = 1" in model.effect(GRID, conditions={"age": 1.0}).description
+        and "dose = 1" in model.effect(0.0, among=1.0).description
     )
 
 
@@ -182,17 +195,19 @@ def test_two_covariates():
     first["dose"] += first.bmi
     model = fitted([first, second], GRAPH + "; age -> bmi; bmi -> dose; bmi -> psa")
     assert model.identification_.adjust == ("age", "bmi")
-    conditional = model.effect([0.0, 1.0], given={"bmi": 0.5, "age": 1.0})
+    conditional = model.effect([0.0, 1.0], conditions={"bmi": 0.5, "age": 1.0})
     np.testing.assert_allclose(
         conditional.mean, model.effect([0.0, 1.0], population={"age": [1.0], "bmi": [0.5]}).mean
     )
     # The mean of volume is 3 + 2 age + bmi - dose; given bmi the mean of age is 0.8 bmi, and given age the
     # mean of bmi is 0.8 age.
-    partial = model.effect([0.0, 1.0], given={"bmi": 0.5})
-    np.testing.assert_array_less(np.abs(partial.mean - [4.3, 3.3]), 3 * partial.sd)
-    partial = model.effect([0.0, 1.0], given={"age": 1.0})
-    np.testing.assert_array_less(np.abs(partial.mean - [5.8, 4.8]), 3 * partial.sd)
-    assert partial.parts["adjustment"][0] > 0 and partial.what.endswith("of those with age = 1")
+    partial = model.effect([0.0, 1.0], conditions={"bmi": 0.5})
+    np.testing.assert_array_less(np.abs(partial.mean - [4.3, 3.3]), 3 * partial.std)
+    partial = model.effect([0.0, 1.0], conditions={"age": 1.0})
+    np.testing.assert_array_less(np.abs(partial.mean - [5.8, 4.8]), 3 * partial.std)
+    assert partial.variance_by_source["adjustment"][0] > 0 and partial.description.endswith(
+        "of those with age = 1"
+    )
 
 
 def test_covariates_that_both_studies_share():
@@ -205,19 +220,19 @@ def test_covariates_that_both_studies_share():
     assert model.identification_.bridges[-1].passive == ("age",) and set(model.unmatched_) == {"age", "psa"}
     effect, contrast = model.effect(GRID), model.effect(1.0, baseline=0.0)
     # Without age the slope of volume with respect to psa would exceed 2.
-    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.sd[0] < 0.5
-    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.sd)
+    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.std[0] < 0.5
+    np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.std)
     drawn = effect.sample(20000, 0)
-    np.testing.assert_allclose(drawn.std(axis=1), effect.sd, rtol=0.05)
+    np.testing.assert_allclose(drawn.std(axis=1), effect.std, rtol=0.05)
     explanation = model.explain(GRID, covariance=True)
     np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values.ravel(), effect.mean)
     covariance, turn = model.effect(np.append(GRID[0], first.dose)).cov, np.append(1.0, np.full(60, -1 / 60))
     assert explanation.covariance[0, 0, 0] == pytest.approx(turn @ covariance @ turn, rel=1e-6)
     assert np.array_equal(pickle.loads(pickle.dumps(model)).effect(GRID).cov, effect.cov)
     with pytest.raises(
-        ValueError, match="given: both studies share age, on which volume depends.*not computed yet"
+        ValueError, match="conditions: both studies share age, on which volume depends.*not computed yet"
     ):
-        model.effect(0.0, given={"age": 1.0})
+        model.effect(0.0, conditions={"age": 1.0})
 
 
 def test_order_and_threads_change_nothing(model, tmp_path):
@@ -271,9 +286,9 @@ def test_explanations_add_up(drugs):
 
 
 def test_the_best_hyperparameters_alone(drugs):
-    model = clone(drugs).set_params(draws=0).fit(several())
+    model = clone(drugs).set_params(n_hyperparameter_samples=0).fit(several())
     effect = model.effect(several()[0].head(3))
-    assert "hyper-parameters" not in effect.parts
+    assert "hyper-parameters" not in effect.variance_by_source
     explanation = model.explain(several()[0].head(3), covariance=True)
     np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values.ravel(), effect.mean)
 
@@ -286,7 +301,7 @@ def test_rows_of_treatments(drugs):
         [[0.1, 0.7], [0.4, 0.7]],
     ):
         assert np.array_equal(drugs.effect(rows).mean, expected)
-    assert drugs.derivative({"a": 0.0, "b": 0.0}, "b").mean.shape == (1,)
+    assert drugs.slope({"a": 0.0, "b": 0.0}, "b").mean.shape == (1,)
 
 
 def test_frames_of_other_libraries(model):
@@ -323,7 +338,7 @@ def test_categories_give_tables():
     shares = pd.crosstab(first.drug, first.stage, normalize="index")
     table = [(shares.loc[level] * means[["I", "II"]]).sum() for level in ("old", "new")]
     np.testing.assert_allclose(effect.mean, table, atol=0.1)
-    np.testing.assert_array_less(np.abs(effect.mean - [2.4, 1.4]), 3 * effect.sd)
+    np.testing.assert_array_less(np.abs(effect.mean - [2.4, 1.4]), 3 * effect.std)
     assert (
         list(effect.treatments["drug"]) == ["old", "new"] and model.effect("new", baseline="old").mean[0] < 0
     )
@@ -333,7 +348,7 @@ def test_categories_give_tables():
     with pytest.raises(ValueError, match="drug is 'none' in grid, which no study has: they have new, old"):
         model.effect("none")
     with pytest.raises(ValueError, match="slope = drug is not allowed: it is categorical and has no slope"):
-        model.derivative("new")
+        model.slope("new")
 
 
 def test_three_studies():
@@ -344,8 +359,8 @@ def test_three_studies():
     third = pd.DataFrame({"size": size, "volume": 0.5 * size + 0.1 * rng.normal(size=60)})
     model = fitted([first, second, third], GRAPH.replace("volume", "size") + "; size -> volume")
     contrast = model.effect(1.0, baseline=0.0)
-    assert abs(contrast.mean[0] + 0.5) < 3 * contrast.sd[0] < 0.5
-    assert {"study 1", "study 2", "study 3"} <= set(contrast.parts)
+    assert abs(contrast.mean[0] + 0.5) < 3 * contrast.std[0] < 0.5
+    assert {"study 1", "study 2", "study 3"} <= set(contrast.variance_by_source)
     assert set(model.unmatched_) == {"psa", "size"}
 
 
@@ -361,10 +376,12 @@ def test_front_door():
     model = fitted([first, linear()[1]], "dose -> level -> psa -> volume; dose <-> psa")
     assert model.identification_.front_door == ("level",)
     contrast = model.effect(0.5, baseline=-0.5)
-    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.sd[0] < 1.4
+    assert abs(contrast.mean[0] + 1.0) < 2 * contrast.std[0] < 1.4
     assert fitted([first, linear()[1]], None, randomized=True).effect(0.5, baseline=-0.5).mean[0] > 0.5
-    with pytest.raises(ValueError, match="given: the effect is not averaged over covariates .*front-door"):
-        model.effect(0.0, given={"age": 1.0})
+    with pytest.raises(
+        ValueError, match="conditions: the effect is not averaged over covariates .*front-door"
+    ):
+        model.effect(0.0, conditions={"age": 1.0})
 
 
 def test_unmatched_mediators_are_warned_of():
@@ -395,7 +412,7 @@ def test_conventions(model):
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.effect(GRID).sample(3, 0), model.effect(GRID).sample(3, 0))
     assert np.array_equal(
-        again.effect(GRID, given={"age": 0.5}).cov, model.effect(GRID, given={"age": 0.5}).cov
+        again.effect(GRID, conditions={"age": 0.5}).cov, model.effect(GRID, conditions={"age": 0.5}).cov
     )
     kept = pickle.loads(pickle.dumps(model.effect(GRID)))
     assert np.array_equal(kept.cov, model.effect(GRID).cov)

@@ -22,7 +22,12 @@ def world(noise, seed=0, n=70):
 
 
 def fitted(studies, graph=GRAPH, **options):
-    options = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | options
+    options = {
+        "treatment": "dose",
+        "outcome": "volume",
+        "n_hyperparameter_samples": 4,
+        "random_state": 0,
+    } | options
     return riesz.CausalFusion(graph, **options).fit(studies)
 
 
@@ -35,23 +40,23 @@ def test_doses_that_covariates_rule_out_have_no_support():
     with pytest.warns(UserWarning, match="almost determines dose"):
         no_overlap = fitted(world(0.05))
     effect = no_overlap.effect([-1.0, 0.0, 1.0])
-    assert not effect.support.any() and (effect.standing["overlap"] < 0.3).all()
+    assert not effect.support.any() and (effect.diagnostics["overlap"] < 0.3).all()
     # People of that age take this dose.
-    assert no_overlap.effect(1.0, given={"age": 1.0}).standing["overlap"] == 1
+    assert no_overlap.effect(1.0, conditions={"age": 1.0}).diagnostics["overlap"] == 1
     contrast = fitted(world(0.8)).effect(0.0, baseline=6.0)
-    assert contrast.standing["overlap"] == 0 and not contrast.support[0]
+    assert contrast.diagnostics["overlap"] == 0 and not contrast.support[0]
 
 
 def test_people_unlike_the_rows_have_no_support():
     first, second = world(0.8)
     first["bmi"] = 0.5 * first.age + np.random.default_rng(1).normal(size=len(first))
     model = fitted([first, second], "bmi -> dose; bmi -> psa; " + GRAPH)
-    near, far = model.effect(0.0, given={"age": 0.2}), model.effect(0.0, given={"age": 50.0})
+    near, far = model.effect(0.0, conditions={"age": 0.2}), model.effect(0.0, conditions={"age": 50.0})
     assert (
         near.support[0]
-        and near.standing["people"] > 0.9
+        and near.diagnostics["people"] > 0.9
         and not far.support[0]
-        and far.standing["people"] < 0.2
+        and far.diagnostics["people"] < 0.2
     )
     assert not model.effect(0.0, among=90.0).support[0]
 
@@ -98,48 +103,48 @@ def test_an_effect_goes_through_its_mediators():
 
 
 def test_rows_are_worth_most_where_little_is_known(model):
-    study_gains = model.worth(0.5, baseline=-0.5)
+    study_gains = model.value_of_information(0.5, baseline=-0.5)
     assert list(study_gains) == ["study 1", "study 2"] and all(
         0 < gain < 0.2 for gain in study_gains.values()
     )
     rows = pd.DataFrame({"dose": [0.5, 40.0], "age": [0.0, 0.0]})
-    near, far = model.worth(0.5, study=1, rows=rows)
+    near, far = model.value_of_information(0.5, study=1, rows=rows)
     assert near > 10 * far
-    assert len(model.worth(0.5, study=2, rows={"psa": [0.0, 1.0, 2.0]})) == 3
+    assert len(model.value_of_information(0.5, study=2, rows={"psa": [0.0, 1.0, 2.0]})) == 3
     # With few rows each one has more value.
     first, second = world(0.8)
-    small_study = fitted([first, second.head(12)]).worth(0.5, baseline=-0.5)
+    small_study = fitted([first, second.head(12)]).value_of_information(0.5, baseline=-0.5)
     assert small_study["study 2"] > 2 * study_gains["study 2"]
     with pytest.raises(ValueError, match="study = 3: there are studies 1 to 2"):
-        model.worth(0.5, study=3)
+        model.value_of_information(0.5, study=3)
     with pytest.raises(ValueError, match="say of which study rows are"):
-        model.worth(0.5, rows=rows)
+        model.value_of_information(0.5, rows=rows)
     with pytest.raises(ValueError, match="rows has no column 'age'"):
-        model.worth(0.5, study=1, rows=rows[["dose"]])
+        model.value_of_information(0.5, study=1, rows=rows[["dose"]])
 
 
 def test_seeing_is_not_setting(model):
-    seen, done = model.as_seen(1.0, baseline=0.0), model.effect(1.0, baseline=0.0)
+    seen, done = model.association(1.0, baseline=0.0), model.effect(1.0, baseline=0.0)
     # Setting a dose lowers volume by 1; an observed dose predicts an age of .61 per unit.
-    assert seen.mean[0] == pytest.approx(-1 + 2 * 1 / 1.64, abs=3 * seen.sd[0])
-    assert done.mean[0] == pytest.approx(-1, abs=3 * done.sd[0])
-    assert seen.what == "E[volume | dose] less that at dose = 0"
-    again = pickle.loads(pickle.dumps(model)).as_seen(1.0, baseline=0.0)
+    assert seen.mean[0] == pytest.approx(-1 + 2 * 1 / 1.64, abs=3 * seen.std[0])
+    assert done.mean[0] == pytest.approx(-1, abs=3 * done.std[0])
+    assert seen.description == "E[volume | dose] less that at dose = 0"
+    again = pickle.loads(pickle.dumps(model)).association(1.0, baseline=0.0)
     assert again.mean[0] == seen.mean[0]
-    with_landmarks = fitted(world(0.8), landmarks=30).as_seen(1.0, baseline=0.0)
-    assert with_landmarks.mean[0] == pytest.approx(seen.mean[0], abs=4 * seen.sd[0])
+    with_landmarks = fitted(world(0.8), n_landmarks=30).association(1.0, baseline=0.0)
+    assert with_landmarks.mean[0] == pytest.approx(seen.mean[0], abs=4 * seen.std[0])
     with pytest.raises(ValueError, match="the effect equals the association"):
         fitted(
             [study.drop(columns="age", errors="ignore") for study in world(0.8)], None, randomized=True
-        ).as_seen(0.0)
+        ).association(0.0)
 
 
 def test_treatments_may_have_any_name():
     first, second = world(0.8)
     model = fitted(
-        [first.rename(columns={"dose": "sd"}), second], GRAPH.replace("dose", "sd"), treatment="sd"
+        [first.rename(columns={"dose": "std"}), second], GRAPH.replace("dose", "std"), treatment="std"
     )
-    assert list(model.effect(0.0).to_frame())[:3] == ["treatment sd", "mean", "sd"]
+    assert list(model.effect(0.0).to_frame())[:3] == ["treatment std", "mean", "std"]
 
 
 def test_published_posteriors(model):
@@ -148,24 +153,24 @@ def test_published_posteriors(model):
     integrals = model.published(grid, form="integrals")
     # The landmarks are all places of the rows' measure, so both forms agree up to the jitter.
     np.testing.assert_allclose(landmarks.mean, integrals.mean, rtol=1e-3)
-    assert np.abs(landmarks.mean - ours.mean).max() < 0.5 and list(landmarks.parts) == [
+    assert np.abs(landmarks.mean - ours.mean).max() < 0.5 and list(landmarks.variance_by_source) == [
         "study 1",
         "study 2",
         "interaction",
         "hyper-parameters",
     ]
-    imp, ime = landmarks.only("study 2"), landmarks.only("study 1")
-    np.testing.assert_allclose(imp.sd**2, landmarks.parts["study 2"])
-    combined = landmarks.only("study 1", "study 2")
+    imp, ime = landmarks.restricted_to("study 2"), landmarks.restricted_to("study 1")
+    np.testing.assert_allclose(imp.std**2, landmarks.variance_by_source["study 2"])
+    combined = landmarks.restricted_to("study 1", "study 2")
     np.testing.assert_allclose(combined.cov, imp.cov + ime.cov)
     heavy = model.published(grid, measure="normal", mass=5.0, jitter=1e-4)
-    assert np.isfinite(heavy.sd).all()
+    assert np.isfinite(heavy.std).all()
     contrast = model.published(0.5, baseline=-0.5)
     assert contrast.mean[0] == pytest.approx(landmarks.mean[1] - landmarks.mean[0])
     with pytest.raises(ValueError, match="form = 'grid': it is one of landmarks, integrals"):
         model.published(grid, form="grid")
     with pytest.raises(ValueError, match="name some of study 1, study 2, interaction"):
-        ours.only("noise")
+        ours.restricted_to("noise")
     with pytest.raises(ValueError, match="draws no samples"):
         imp.sample(3)
 
@@ -176,8 +181,8 @@ def test_reports_show_the_effect(model, tmp_path):
     text = path.read_text(encoding="utf-8")
     assert "The effect of dose on volume" in text and "If all people of study 1 were treated alike" in text
     assert "adjusting for age" in text and "<script" not in text
-    model.report(path, [0.0, 1.0], baseline=0.5, given={"age": 0.5}, level=0.9)
-    effect = model.effect([0.0, 1.0], baseline=0.5, given={"age": 0.5})
+    model.report(path, [0.0, 1.0], baseline=0.5, conditions={"age": 0.5}, level=0.9)
+    effect = model.effect([0.0, 1.0], baseline=0.5, conditions={"age": 0.5})
     text = path.read_text(encoding="utf-8")
     assert (
         "If those with age = 0.5 were treated alike instead of with dose = 0.5" in text

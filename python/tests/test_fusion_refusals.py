@@ -36,7 +36,7 @@ def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **
         refused("stays open", change=lambda first, second: [first.drop(columns="age"), second]),
         refused("without a graph, say which columns to adjust for", graph=None),
         refused("adjust and randomized exclude one another", adjust="age", randomized=True),
-        refused("draws = -1", draws=-1),
+        refused("n_hyperparameter_samples = -1", n_hyperparameter_samples=-1),
         refused("there is no effect to estimate", graph="age -> dose; psa -> volume; dose; psa"),
         refused(
             "volume depends on age beside the mediators.* with chains of three studies or more this is not "
@@ -102,15 +102,15 @@ def test_what_cannot_be_learnt_is_refused(graph, change, options, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"given": {"bmi": 1}}, "given names bmi: the effect is averaged over age"),
-        ({"given": {}}, "given names nothing"),
-        ({"given": {"age": 1}, "among": 1}, "given and among exclude one another"),
-        ({"given": {"age": [1, 2]}}, "given has 2 rows: give one"),
+        ({"conditions": {"bmi": 1}}, "conditions name bmi: the effect is averaged over age"),
+        ({"conditions": {}}, "conditions name nothing"),
+        ({"conditions": {"age": 1}, "among": 1}, "conditions and among exclude one another"),
+        ({"conditions": {"age": [1, 2]}}, "conditions has 2 rows: give one"),
         ({"among": [1, 2]}, "among has 2 rows: give one"),
         ({"baseline": [1, 2]}, "baseline has 2 rows: give one"),
         ({"population": {"bmi": [1.0]}}, "population has no column 'age'"),
-        ({"population": {"age": [1.0]}, "weights": [-1.0]}, "weights of members = -1"),
-        ({"weights": [1.0]}, "weights are those of a population"),
+        ({"population": {"age": [1.0]}, "population_weights": [-1.0]}, "weights of members = -1"),
+        ({"population_weights": [1.0]}, "population_weights are those of a population"),
         ({"grid": {"bmi": 1.0}}, "grid has no column 'dose'"),
         ({"grid": [[1.0, 2.0]]}, "grid has 2 columns: it needs 1, dose"),
         ({"grid": "much"}, "column 'dose' of grid holds values that are not numbers"),
@@ -126,12 +126,12 @@ def test_what_cannot_be_asked_is_refused(model, options, words):
 def test_other_refusals(model, drugs):
     with pytest.raises(ValueError, match=r"grid has 1 dimension\(s\): give a data frame, or rows of a, b"):
         drugs.effect([0.1, 0.2])
-    with pytest.raises(ValueError, match="of = None: say by which treatment, a"):
-        drugs.derivative({"a": 0, "b": 0})
+    with pytest.raises(ValueError, match="treatment = None: say by which treatment, a"):
+        drugs.slope({"a": 0, "b": 0})
     with pytest.raises(ValueError, match="slope = c is not allowed: it is by one of the treatments, a, b"):
-        drugs.derivative({"a": 0, "b": 0}, "c")
+        drugs.slope({"a": 0, "b": 0}, "c")
     with pytest.raises(ValueError, match="step of a slope = 0 is not allowed: it is a positive number"):
-        model.derivative(0.0, step=0)
+        model.slope(0.0, step=0)
     with pytest.raises(ValueError, match="level = 95: it is between 0 and 1"):
         model.effect(0.0).interval(95)
     with pytest.warns(UserWarning, match="b has no effect in addition to a: leave it out"):
@@ -149,7 +149,9 @@ def test_treatments_that_covariates_all_but_decide_are_warned_of(noise):
     first = pd.DataFrame({"dose": dose, "age": age, "kind": np.array(["a", "b", "c"])[kind], "psa": psa})
     points = rng.uniform(-3, 3, 60)
     second = pd.DataFrame({"psa": points, "volume": points + 0.2 * rng.normal(size=60)})
-    model = riesz.CausalFusion(treatment="dose", outcome="volume", adjust=["age", "kind"], draws=0)
+    model = riesz.CausalFusion(
+        treatment="dose", outcome="volume", adjust=["age", "kind"], n_hyperparameter_samples=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit([first, second])

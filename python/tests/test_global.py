@@ -114,8 +114,8 @@ def test_intervals_of_indices_are_quantiles_of_draws():
     axis = np.arange(5.0)
     grid = np.array(list(product(axis, axis)))
     model = riesz.GaussianProcessRegressor(kernel=RBF(1.5), alpha=0.3, optimizer=None).fit(grid, y[:25])
-    indices = riesz.sobol_indices(model, grid, posterior=True, draws=500)
-    assert indices.draws["first_order"].shape == (500, 2) and indices.draws["variance"].shape == (500,)
+    indices = riesz.sobol_indices(model, grid, posterior=True, n_samples=500)
+    assert indices.samples["first_order"].shape == (500, 2) and indices.samples["variance"].shape == (500,)
     samples = model.sample_y(grid, n_samples=4000, random_state=3).reshape(5, 5, -1)
     share = samples.mean(axis=1).var(axis=0) / samples.var(axis=(0, 1))
     for level, (low, high) in [
@@ -127,11 +127,11 @@ def test_intervals_of_indices_are_quantiles_of_draws():
     two = riesz.GaussianProcessRegressor(kernel=RBF(1.5), alpha=0.3, optimizer=None).fit(
         grid, np.column_stack([y[:25], y[25:50]])
     )
-    drawn = riesz.sobol_indices(two, grid, posterior=True, draws=3, seed=1).draws
+    drawn = riesz.sobol_indices(two, grid, posterior=True, n_samples=3, random_state=1).samples
     assert drawn["total_order"].shape == (3, 2, 2) and drawn["variance"].shape == (3, 2)
     with pytest.raises(ValueError, match="posterior=True"):
-        riesz.sobol_indices(model, grid, draws=3)
-    with pytest.raises(ValueError, match="no draws"):
+        riesz.sobol_indices(model, grid, n_samples=3)
+    with pytest.raises(ValueError, match="no samples"):
         riesz.sobol_indices(model, grid).interval()
 
 
@@ -206,8 +206,8 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="outputs"):
         riesz.Explainer(riesz.KernelRidge().fit(X, np.column_stack([y, y])), X)(X).importance()
     process = GaussianProcessRegressor(SklearnRBF(1.0), alpha=0.1, optimizer=None).fit(X, y)
-    with pytest.raises(ValueError, match="permutations"):
-        riesz.sage_values(process, X, y, permutations=0)
+    with pytest.raises(ValueError, match="n_orders"):
+        riesz.sage_values(process, X, y, n_orders=0)
 
 
 def test_components_sum_up_and_have_the_variances_of_sobol_indices():
@@ -221,9 +221,9 @@ def test_components_sum_up_and_have_the_variances_of_sobol_indices():
     for features, part, share in zip(sets, parts, indices.first_order):
         assert abs(part.mean()) < 1e-10 and np.isclose(part.var(), share * indices.variance), features
     curve, surface = anova.component("b"), anova.component(["c", "a"])
-    assert curve.values.shape == (101,) and curve.sd is None
+    assert curve.values.shape == (101,) and curve.std is None
     assert surface.features == ["a", "c"] and surface.values.shape == (41, 41)
-    place = pd.DataFrame({"a": surface.places[0][[7]], "b": 0.0, "c": surface.places[1][[30]]})
+    place = pd.DataFrame({"a": surface.grid[0][[7]], "b": 0.0, "c": surface.grid[1][[30]]})
     assert np.isclose(anova.component(["a", "c"], place).values[0], surface.values[7, 30])
     # A group keeps its joint distribution.
     grouped = riesz.functional_anova(model, frame, groups={"ab": ["a", "b"]}).component("ab", frame).values
@@ -242,7 +242,7 @@ def test_components_of_a_process_have_bands():
     weights = np.concatenate([np.full(10, 0.1), np.full(100, -0.01)])
     mean, covariance = model.predict(np.concatenate([fixed_rows, grid]), return_cov=True)
     assert np.isclose(component.values[0], weights @ mean)
-    assert np.isclose(component.sd[0], np.sqrt(weights @ covariance @ weights), rtol=1e-6)
+    assert np.isclose(component.std[0], np.sqrt(weights @ covariance @ weights), rtol=1e-6)
     pytest.importorskip("matplotlib")
     assert anova.component(1).plot() is not None and anova.component([0, 1]).plot() is not None
     with pytest.raises(ValueError, match="no feature"):
@@ -261,10 +261,10 @@ def test_places_of_whole_numbers_lie_between_them():
 def test_posteriors_of_scikit_learn_are_taken():
     """A smooth process: rounding errors of poorly determined coefficients must not dominate a draw."""
     model = GaussianProcessRegressor(SklearnRBF(2.0), alpha=0.01, optimizer=None).fit(X[:, :2], y)
-    assert riesz.functional_anova(model, X[:, :2]).component(0).sd is not None
-    indices = riesz.sobol_indices(model, X[:, :2], posterior=True, draws=200)
-    mean = indices.draws["variance"].mean()
-    standard_error = indices.draws["variance"].std() / np.sqrt(200)
+    assert riesz.functional_anova(model, X[:, :2]).component(0).std is not None
+    indices = riesz.sobol_indices(model, X[:, :2], posterior=True, n_samples=200)
+    mean = indices.samples["variance"].mean()
+    standard_error = indices.samples["variance"].std() / np.sqrt(200)
     assert abs(mean - indices.variance) < 4 * standard_error
     for low, high in indices.interval().values():
         assert np.isfinite(low).all() and np.isfinite(high).all()
@@ -275,7 +275,7 @@ def test_more_draws_than_memory_holds_are_refused():
     model = riesz.GaussianProcessRegressor(kernel=RBF(1.0), optimizer=None).fit(X, X[:, 0])
     explanation = riesz.Explainer(model, X, covariance=True)(X[:3])
     for ask in [
-        lambda n: riesz.sobol_indices(model, X, posterior=True, draws=n),
+        lambda n: riesz.sobol_indices(model, X, posterior=True, n_samples=n),
         lambda n: model.sample_y(X, n_samples=n),
         lambda n: explanation.sample(n),
         lambda n: explanation.probability_of_top(1, n_samples=n),

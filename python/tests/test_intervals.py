@@ -34,7 +34,11 @@ def test_probabilities_of_duels(seed, ties):
     for i, duel in enumerate(model.explain(left, right).duels):
         inside(duel.probability, *duel.interval)
         assert duel.probability == pytest.approx(probabilities[i, 1])
-        assert (duel.tie is None) if ties == "half" else duel.tie == pytest.approx(probabilities[i, 2])
+        assert (
+            (duel.probability_tie is None)
+            if ties == "half"
+            else duel.probability_tie == pytest.approx(probabilities[i, 2])
+        )
         ends = 1 / (1 + np.exp(-(g[i] - model.margin_ + np.array([-1.96, 1.96]) * sd[i])))
         assert duel.interval == pytest.approx(ends, abs=1e-4)
 
@@ -45,8 +49,8 @@ def test_rankings(draws):
     process = riesz.PreferenceClassifier("nested", optimizer=None).fit(items, duels, outcome=outcome)
     abilities = riesz.PreferenceClassifier("bradley_terry", ridge=1.0).fit(None, duels, outcome=outcome)
     for ranking in (
-        rankability(process, items, n_draws=draws, random_state=0),
-        rankability(abilities, n_draws=draws),
+        rankability(process, items, n_samples=draws, random_state=0),
+        rankability(abilities, n_samples=draws),
     ):
         inside(ranking.utility, *ranking.utility_interval.T)
         inside(ranking.rank, *ranking.rank_interval.T)
@@ -64,7 +68,7 @@ def test_values_importance_and_shares_of_variance(seed):
     inside(explanation.values, *explanation.interval())
     table = explanation.importance()
     inside(table["mean_abs"], table["low"], table["high"])
-    sobol = riesz.sobol_indices(model, X, posterior=True, draws=3)
+    sobol = riesz.sobol_indices(model, X, posterior=True, n_samples=3)
     for name, (low, high) in sobol.interval().items():
         inside(getattr(sobol, name), low, high)
 
@@ -76,8 +80,10 @@ def test_effects(draws):
     dose = age + rng.normal(size=60)
     table = pd.DataFrame({"age": age, "dose": dose, "y": np.sin(dose) + age + 0.3 * rng.normal(size=60)})
     graph = "age -> dose; age -> y; dose -> y"
-    effect = riesz.CausalEffect(graph, treatment="dose", outcome="y", draws=draws, random_state=0).fit(table)
+    effect = riesz.CausalEffect(
+        graph, treatment="dose", outcome="y", n_hyperparameter_samples=draws, random_state=0
+    ).fit(table)
     doses = np.linspace(-2, 2, 5)
     for estimate in (effect.effect(doses), effect.effect(doses, baseline=0.0)):
         inside(estimate.mean, *estimate.interval())
-        inside(estimate.mean, *estimate.interval(draws=30, random_state=0))
+        inside(estimate.mean, *estimate.interval(n_samples=30, random_state=0))

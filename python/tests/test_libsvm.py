@@ -73,7 +73,7 @@ def test_probabilities_are_libsvms_and_explained(case):
 
 def test_sigmoid_models_are_explained_by_their_predictions():
     model, x = load(next(case for case in CASES if case["file"] == "sigmoid.model"))
-    explainer = riesz.Explainer(model, x[3:], permutations=9)
+    explainer = riesz.Explainer(model, x[3:], n_orders=9)
     explanation = explainer(x[:2])
     assert explainer.exactness == "exact"
     np.testing.assert_allclose(explanation.values[0], enumerated(model.predict, x[0], x[3:]), atol=1e-12)
@@ -86,7 +86,7 @@ def test_probabilities_of_sigmoid_models_are_those_of_the_model(tmp_path):
     np.testing.assert_allclose(
         model.predict_proba(x)[:, 1], 1 / (1 + np.exp(-1.5 * model.predict(x) + 0.1)), atol=1e-14
     )
-    explanation = riesz.Explainer(model, x[3:], probabilities=True, permutations=9)(x[:2])
+    explanation = riesz.Explainer(model, x[3:], probabilities=True, n_orders=9)(x[:2])
     np.testing.assert_allclose(
         explanation.values[0],
         enumerated(lambda rows: model.predict_proba(rows)[:, 1], x[0], x[3:]),

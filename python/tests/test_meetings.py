@@ -35,7 +35,7 @@ def fitted(model="utility", duels=DUELS, items=ITEMS, outcome=WON, settings=None
 
 def test_home_advantage():
     model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON, home=HOME)
-    assert model.home_advantage_ > 0.1 and model.ability_ == 0.0
+    assert model.home_variance_ > 0.1 and model.ability_variance_ == 0.0
     home, away, neutral = (
         model.decision_function(LEFT_ROWS, RIGHT_ROWS, home=side) for side in ("left", "right", None)
     )
@@ -47,8 +47,8 @@ def test_home_advantage():
     np.testing.assert_allclose(mirrored, -home, rtol=1e-9)
     assert model.groups_["home"] == ["left_home", "right_home"]
     # A duel of an item with itself is valid if one side is at home.
-    assert model.superiority(LEFT_ROWS[:1], LEFT_ROWS[:1], home="left") > 0.5
-    assert model.superiority(LEFT_ROWS[:1], LEFT_ROWS[:1]) == 0.5
+    assert model.probability_better(LEFT_ROWS[:1], LEFT_ROWS[:1], home="left") > 0.5
+    assert model.probability_better(LEFT_ROWS[:1], LEFT_ROWS[:1]) == 0.5
 
 
 def test_names_have_abilities():
@@ -56,7 +56,7 @@ def test_names_have_abilities():
     abilities = rng.normal(scale=2, size=20)
     won = (rng.random(COUNT) < 1 / (1 + np.exp(abilities[RIGHT] - abilities[LEFT]))).astype(float)
     model = riesz.PreferenceClassifier("utility", ability=True).fit(equal_items, DUELS, outcome=won)
-    assert model.ability_ > 0.1
+    assert model.ability_variance_ > 0.1
     best, worst = equal_items.iloc[[abilities.argmax()]], equal_items.iloc[[abilities.argmin()]]
     assert model.predict_proba(best, worst)[0, 1] > 0.7
     np.testing.assert_array_equal(
@@ -67,7 +67,7 @@ def test_names_have_abilities():
     mean, sd = model.decision_function(
         equal_items[:1], equal_items[:1], return_std=True, ids=(["new"], ["other"])
     )
-    np.testing.assert_allclose([mean[0], sd[0] ** 2], [0, 2 * model.ability_], atol=1e-9)
+    np.testing.assert_allclose([mean[0], sd[0] ** 2], [0, 2 * model.ability_variance_], atol=1e-9)
     with pytest.raises(ValueError, match="say who they are"):
         model.predict(best.to_numpy(), worst.to_numpy())
     plain = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=won)
@@ -79,12 +79,12 @@ def test_contexts_reverse_outcomes():
     model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON, contexts=CONTEXTS)
     context_free = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON)
     assert model.log_marginal_likelihood_value_ > context_free.log_marginal_likelihood_value_ + 5
-    assert 0 < model.shared_ < 1 and context_free.shared_ == 1
+    assert 0 < model.shared_context_fraction_ < 1 and context_free.shared_context_fraction_ == 1
     strong, weak = ITEMS.sort_values("power").iloc[[-1]], ITEMS.sort_values("power").iloc[[0]]
     clay, grass = (pd.DataFrame({"ground": [ground], "heat": [20.0]}) for ground in ("clay", "grass"))
     assert model.predict(strong, weak, contexts=clay) == "left"
     assert model.predict(strong, weak, contexts=grass) == "right"
-    rows = model.rows(LEFT_ROWS, RIGHT_ROWS, contexts=clay)
+    rows = model.pair_features(LEFT_ROWS, RIGHT_ROWS, contexts=clay)
     assert rows.shape == (5, 6) and list(rows[:, 4]) == ["clay"] * 5
     assert list(model.groups_) == ["power", "weight", "ground", "heat"] and model.groups_["heat"] == ["heat"]
     again = pickle.loads(pickle.dumps(model))
@@ -93,7 +93,7 @@ def test_contexts_reverse_outcomes():
         model.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=grass),
     )
     explanation = riesz.Explainer(
-        model.expansion_, model.rows(ITEMS, ITEMS, contexts=clay), groups=model.groups_
+        model.expansion_, model.pair_features(ITEMS, ITEMS, contexts=clay), groups=model.groups_
     )(rows)
     np.testing.assert_allclose(
         explanation.values.sum(axis=1) + explanation.base_values, model.expansion_.predict(rows), atol=1e-9
@@ -105,7 +105,7 @@ def test_context_kernels_are_kept_as_they_are():
     apart = fitted(settings={"context_kernel": RBF(1e-3)}, contexts=heat)
     pooled = fitted(settings={"context_kernel": RBF(1e9)}, contexts=heat.to_numpy())
     plain = fitted()
-    assert apart.shared_ == 0.0
+    assert apart.shared_context_fraction_ == 0.0
     np.testing.assert_allclose(
         pooled.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=20.0),
         plain.decision_function(LEFT_ROWS, RIGHT_ROWS),
@@ -127,7 +127,7 @@ def test_users_have_preferences_in_common():
     combined = riesz.PreferenceClassifier("utility", optimizer=None).fit(
         ITEMS, DUELS, outcome=won, users=users, contexts=CONTEXTS
     )
-    assert combined.rows(heavy, light, users="ann", contexts=CONTEXTS[:3]).shape == (3, 7)
+    assert combined.pair_features(heavy, light, users="ann", contexts=CONTEXTS[:3]).shape == (3, 7)
 
 
 def test_ties_can_be_outcomes(tmp_path):
@@ -144,7 +144,7 @@ def test_ties_can_be_outcomes(tmp_path):
         abs(model.predict_proba(ITEMS.iloc[LEFT], ITEMS.iloc[RIGHT])[:, 2].mean() - (drawn == 0.5).mean())
         < 0.1
     )
-    rows = model.rows(LEFT_ROWS, RIGHT_ROWS)
+    rows = model.pair_features(LEFT_ROWS, RIGHT_ROWS)
     model.expansion_.save(tmp_path / "m.riesz", posterior=True)
     np.testing.assert_array_equal(
         riesz.Expansion.load(tmp_path / "m.riesz").predict_proba(rows), probabilities
@@ -173,7 +173,7 @@ def test_bags_are_means_of_their_members():
     red, blue = np.meshgrid(range(4), range(4, 8))
     pair_means = model.decision_function(ITEMS.iloc[red.ravel()], ITEMS.iloc[blue.ravel()])
     np.testing.assert_allclose(mean, [pair_means.mean(), -pair_means.mean()], rtol=1e-9)
-    rows = model.rows(ITEMS.iloc[red.ravel()], ITEMS.iloc[blue.ravel()])
+    rows = model.pair_features(ITEMS.iloc[red.ravel()], ITEMS.iloc[blue.ravel()])
     pair_covariance = model.expansion_.predict(rows, return_cov=True)[1]
     np.testing.assert_allclose(sd, pair_covariance.mean() ** 0.5, rtol=1e-8)
     np.testing.assert_allclose(probabilities[0], probabilities[1][::-1], rtol=1e-9)
@@ -248,6 +248,6 @@ def test_predictions_name_missing_arguments():
         ({"home": "left"}, "fitted without it"),
     ]:
         with pytest.raises(ValueError, match=words):
-            plain.superiority(LEFT_ROWS, RIGHT_ROWS, **circumstances)
+            plain.probability_better(LEFT_ROWS, RIGHT_ROWS, **circumstances)
     with pytest.raises(ValueError, match="say who it is"):
         fitted(users=["ann"] * COUNT).predict(LEFT_ROWS, RIGHT_ROWS)

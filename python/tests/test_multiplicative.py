@@ -98,7 +98,7 @@ def test_odds_of_logistic_regression(data):
     frame = pd.DataFrame(X, columns=list("abcd"))
     two = LogisticRegression().fit(frame, mean > 1.5)
     predict_odds = lambda rows: np.exp(two.decision_function(pd.DataFrame(rows, columns=list("abcd"))))
-    model = riesz.odds(two)
+    model = riesz.odds_model(two)
     explanation = riesz.Explainer(model, frame[:6])(frame[60:62])
     expected = [interventional(predict_odds, x, X[:6]) for x in X[60:62]]
     np.testing.assert_allclose(explanation.values, expected, atol=1e-10 * (1 + np.abs(expected).max()))
@@ -106,10 +106,10 @@ def test_odds_of_logistic_regression(data):
     three = LogisticRegression().fit(X, np.digitize(mean, [1.0, 2.0]))
     logs = three.predict_log_proba(X[:3])
     np.testing.assert_allclose(
-        riesz.odds(three).predict(X[:3])[:, 1], np.exp(logs[:, 0] - logs[:, 2]), rtol=1e-9
+        riesz.odds_model(three).predict(X[:3])[:, 1], np.exp(logs[:, 0] - logs[:, 2]), rtol=1e-9
     )
     with pytest.raises(riesz.UnsupportedModelError, match="GaussianNB is no LogisticRegression"):
-        riesz.odds(GaussianNB())
+        riesz.odds_model(GaussianNB())
 
 
 def test_games_indices_and_files(data, tmp_path):

@@ -43,7 +43,7 @@ def observational(points, coef, intercept, gamma, reference, x, ridge):
 def test_values_are_those_of_the_definition(data):
     X, y = data
     ridge = KernelRidge(kernel="rbf", gamma=0.3, alpha=0.1).fit(X, y)
-    explainer = riesz.Explainer(ridge, game=riesz.Observational(ridge=0.01))
+    explainer = riesz.Explainer(ridge, game=riesz.Observational(conditional_ridge=0.01))
     explanation = explainer(X[:4])
     assert explainer.exactness == explanation.exactness == "exact" and explanation.certificate.holds
     expected = [observational(X, ridge.dual_coef_, 0.0, 0.3, X, x, 0.01) for x in X[:4]]
@@ -52,15 +52,17 @@ def test_values_are_those_of_the_definition(data):
     assert explanation.provenance.run["ridge"] == "0.01"
     # Another reference, support vectors, and a pipeline explained in the user's columns.
     svr = SVR(gamma=0.2, C=5.0).fit(X, y)
-    explanation = riesz.Explainer(svr, X[10:30], game=riesz.Observational(ridge=0.1))(X[:3])
+    explanation = riesz.Explainer(svr, X[10:30], game=riesz.Observational(conditional_ridge=0.1))(X[:3])
     arguments = svr.support_vectors_, svr.dual_coef_[0], svr.intercept_[0], 0.2, X[10:30]
     np.testing.assert_allclose(
         explanation.values, [observational(*arguments, x, 0.1) for x in X[:3]], atol=1e-10
     )
     pipeline = make_pipeline(StandardScaler(), SVR(gamma=0.2)).fit(X, y)
     scaled = pipeline[0].transform(X)
-    actual = riesz.Explainer(pipeline, X[:20], game=riesz.Observational(ridge=0.1))(X[:3])
-    expected = riesz.Explainer(pipeline[1], scaled[:20], game=riesz.Observational(ridge=0.1))(scaled[:3])
+    actual = riesz.Explainer(pipeline, X[:20], game=riesz.Observational(conditional_ridge=0.1))(X[:3])
+    expected = riesz.Explainer(pipeline[1], scaled[:20], game=riesz.Observational(conditional_ridge=0.1))(
+        scaled[:3]
+    )
     np.testing.assert_allclose(actual.values, expected.values, atol=1e-12)
 
 
@@ -68,19 +70,23 @@ def test_samples_come_with_standard_errors(data):
     X, y = data
     wide = np.hstack([X, X[:, ::-1] + np.sin(3 * X)])
     model = KernelRidge(kernel="rbf", gamma=0.05, alpha=0.1).fit(wide, y)
-    exact = riesz.Explainer(model, game=riesz.Observational(ridge=0.01))(wide[:3])
-    explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3)
+    exact = riesz.Explainer(model, game=riesz.Observational(conditional_ridge=0.01))(wide[:3])
+    explainer = riesz.Explainer(
+        model, game=riesz.Observational(conditional_ridge=0.01), n_coalitions=120, random_state=3
+    )
     sampled = explainer(wide[:3])
     assert explainer.exactness == sampled.exactness == "estimated" and "coalitions" in explainer.reason
     assert sampled.certificate is None and sampled.std_error.shape == (3, 8) and sampled.sampling.seed == 3
     assert (np.abs(sampled.values - exact.values) < 6 * sampled.std_error + 1e-9).all()
     np.testing.assert_allclose(sampled.residual, 0, atol=1e-9)
-    again = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3, threads=1)(
-        wide[:3]
-    )
+    again = riesz.Explainer(
+        model, game=riesz.Observational(conditional_ridge=0.01), n_coalitions=120, random_state=3, n_jobs=1
+    )(wide[:3])
     np.testing.assert_array_equal(sampled.values, again.values)
     target = sampled.std_error.max()
-    finer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), std_error=target / 2)(wide[:3])
+    finer = riesz.Explainer(
+        model, game=riesz.Observational(conditional_ridge=0.01), target_std_error=target / 2
+    )(wide[:3])
     assert finer.std_error is None or finer.std_error.max() <= target / 2
 
 
@@ -88,7 +94,9 @@ def test_targets_hold_for_all_rows_and_classes(data):
     X, y = data
     model = riesz.KernelRidge(kernel=riesz.kernels.RBF(1.5), alpha=0.1).fit(X, np.column_stack([y, -y, y**2]))
     rows = np.tile(X, (40, 1))
-    explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), std_error=0.02)
+    explainer = riesz.Explainer(
+        model, game=riesz.Observational(conditional_ridge=0.01), target_std_error=0.02
+    )
     explanation = explainer(rows)
     assert (
         explainer.exactness == explanation.exactness == "estimated"
@@ -110,11 +118,11 @@ def test_any_kernel_and_several_outputs_and_a_chosen_ridge(data):
     explanation = riesz.Explainer(three, X, game="observational")(X[:5])
     assert explanation.shape == (5, 4, 3) and explanation.certificate.holds
     with pytest.raises(ValueError, match="ridge = -1"):
-        riesz.Explainer(matern, game=riesz.Observational(ridge=-1.0))
+        riesz.Explainer(matern, game=riesz.Observational(conditional_ridge=-1.0))
     with pytest.raises(ValueError, match="coalitions belongs to the observational game"):
-        riesz.Explainer(matern, X, groups={"all": range(4)}, coalitions=9)
+        riesz.Explainer(matern, X, groups={"all": range(4)}, n_coalitions=9)
     with pytest.raises(ValueError, match="coalitions = 3 is not allowed: 4 players take at least"):
-        riesz.Explainer(matern, game="observational", coalitions=3)(X[:1])
+        riesz.Explainer(matern, game="observational", n_coalitions=3)(X[:1])
 
 
 def test_dependent_columns_get_equal_values(data):
@@ -134,35 +142,35 @@ def test_values_move_by_no_more_than_the_bound(data):
     model = SVR(gamma=0.2, C=5.0).fit(X, y)
     rng = np.random.default_rng(0)
     moved = X[:20] + rng.uniform(-0.3, 0.3, size=(20, 4))
-    for options in [{}, {"game": riesz.Observational(ridge=0.05)}]:
+    for options in [{}, {"game": riesz.Observational(conditional_ridge=0.05)}]:
         explainer = riesz.Explainer(model, X[:10], **options)
-        bound = explainer.robustness(0.3)
+        bound = explainer.value_bound(0.3)
         far = np.abs(explainer(moved).values - explainer(X[:20]).values).max()
-        assert bound.shape == (1,) and 0 < far <= bound[0] and explainer.robustness([0, 0, 0, 0])[0] == 0
+        assert bound.shape == (1,) and 0 < far <= bound[0] and explainer.value_bound([0, 0, 0, 0])[0] == 0
     with pytest.raises(ValueError, match="game = functional"):
-        riesz.Explainer(model).robustness(0.1)
+        riesz.Explainer(model).value_bound(0.1)
     with pytest.raises(riesz.UnsupportedModelError, match="model with a known kernel"):
-        riesz.Explainer(model.predict, X).robustness(0.1)
+        riesz.Explainer(model.predict, X).value_bound(0.1)
     with pytest.raises(riesz.UnsupportedModelError, match="last step"):
-        riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).robustness(0.1)
+        riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).value_bound(0.1)
 
 
 def test_landmarks_and_random_features_approximate_exact_values(data):
     X, y = data
     model = SVR(gamma=0.1, C=5.0).fit(X, y)
-    game = lambda **settings: riesz.Observational(X, ridge=0.05, **settings)
+    game = lambda **settings: riesz.Observational(X, conditional_ridge=0.05, **settings)
     exact = riesz.Explainer(model, game=game())(X[:5]).values
-    for name, count in [("landmarks", 40), ("random_features", 2000)]:
+    for name, count in [("n_conditional_landmarks", 40), ("n_random_features", 2000)]:
         explanation = riesz.Explainer(model, game=game(**{name: count}))(X[:5])
         assert np.abs(explanation.values - exact).max() < 0.2 * np.abs(exact).max(), name
         assert (
-            name.split("_")[0] in explanation.provenance.run["approximation"]
+            name.split("_")[-1] in explanation.provenance.run["approximation"]
             and explanation.certificate.holds
         )
     with pytest.raises(ValueError, match="choose one"):
-        riesz.Explainer(model, game=game(landmarks=4, random_features=4))
+        riesz.Explainer(model, game=game(n_conditional_landmarks=4, n_random_features=4))
     with pytest.raises(ValueError, match="landmarks = 0"):
-        riesz.Explainer(model, game=game(landmarks=0))
+        riesz.Explainer(model, game=game(n_conditional_landmarks=0))
     with pytest.raises(TypeError, match="landmarks"):
         riesz.Explainer(model, game=riesz.Interventional(X, landmarks=4))
 
@@ -178,23 +186,23 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     three = SVC(gamma=0.05, decision_function_shape="ovo").fit(wide, np.digitize(y, [-0.5, 0.5]))
     rows = wide[:3].copy()
     for model in (processes, three):
-        options = dict(game=riesz.Observational(ridge=0.01), seed=3)
-        explainer = riesz.Explainer(model, wide[:30], coalitions=100, **options)
+        options = dict(game=riesz.Observational(conditional_ridge=0.01), random_state=3)
+        explainer = riesz.Explainer(model, wide[:30], n_coalitions=100, **options)
         estimate = explainer(rows)
         rows[:] = 0.0
-        extended = explainer.extend(estimate, 180)
+        extended = explainer.refine(estimate, 180)
         rows[:] = wide[:3]
-        once = riesz.Explainer(model, wide[:30], coalitions=180, **options)(rows)
+        once = riesz.Explainer(model, wide[:30], n_coalitions=180, **options)(rows)
         np.testing.assert_array_equal(extended.values, once.values)
         np.testing.assert_array_equal(extended.std_error, once.std_error)
         assert extended.sampling == once.sampling and extended.provenance.run == once.provenance.run
-        complete = explainer.extend(extended, 254)
+        complete = explainer.refine(extended, 254)
         assert complete.exactness == "exact" and complete.certificate.holds
         exact = riesz.Explainer(model, wide[:30], **options)(rows)
         np.testing.assert_array_equal(complete.values, exact.values)
         np.testing.assert_array_equal(complete.bound, exact.bound)
         target = extended.std_error.max() / 1.5
-        finer = explainer.extend(estimate, 254, std_error=target)
+        finer = explainer.refine(estimate, 254, target_std_error=target)
         assert finer.std_error.max() <= target
 
 
@@ -206,9 +214,11 @@ def test_too_much_memory_is_refused_beforehand(data):
         ValueError,
         match="1000000 reference rows needs .* GB of memory, but only .* are free: use fewer reference rows",
     ):
-        riesz.Explainer(model, large_reference, game=riesz.Observational(ridge=0.1))
+        riesz.Explainer(model, large_reference, game=riesz.Observational(conditional_ridge=0.1))
     with pytest.raises(ValueError, match="GB of memory"):
-        riesz.Explainer(model.predict, large_reference, game=riesz.Observational(ridge=0.1))(X[:1])
+        riesz.Explainer(model.predict, large_reference, game=riesz.Observational(conditional_ridge=0.1))(
+            X[:1]
+        )
     kernel = riesz.kernels.RBF(2.0)
     with pytest.raises(ValueError, match="GB of memory"):
         riesz.KernelRidge(kernel=kernel, protect=[0], protect_game=riesz.Observational(large_reference)).fit(
@@ -219,17 +229,15 @@ def test_too_much_memory_is_refused_beforehand(data):
 def test_conjugate_gradients_are_within_the_bound_of_exact_values(data):
     X, y = data
     model = SVR(gamma=0.1, C=5.0).fit(X, y)
-    game = lambda **settings: riesz.Observational(X, ridge=0.05, **settings)
+    game = lambda **settings: riesz.Observational(X, conditional_ridge=0.05, **settings)
     exact = riesz.Explainer(model, game=game())(X[:5])
     for tolerance in (0.1, 1e-8):
-        explanation = riesz.Explainer(model, game=game(conjugate_gradients=tolerance))(X[:5])
+        explanation = riesz.Explainer(model, game=game(cg_tol=tolerance))(X[:5])
         error = np.abs(explanation.values - exact.values).max(axis=1)
         assert (error <= explanation.bound + exact.bound).all() and explanation.certificate.holds
         assert "conjugate gradients" in explanation.provenance.run["approximation"]
     assert error.max() < 1e-6 * np.abs(exact.values).max()
     with pytest.raises(ValueError, match="choose one"):
-        riesz.Explainer(model, game=game(landmarks=4, conjugate_gradients=1e-6))
-    with pytest.raises(
-        ValueError, match="conjugate_gradients = 0 is not allowed: it is a number between 0 and 1"
-    ):
-        riesz.Explainer(model, game=game(conjugate_gradients=0))
+        riesz.Explainer(model, game=game(n_conditional_landmarks=4, cg_tol=1e-6))
+    with pytest.raises(ValueError, match="cg_tol = 0 is not allowed: it is a number between 0 and 1"):
+        riesz.Explainer(model, game=game(cg_tol=0))

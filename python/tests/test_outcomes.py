@@ -154,12 +154,16 @@ def test_counts_are_those_of_bradley_and_terry():
 
 def test_a_leaderboard_takes_nothing_but_duels():
     model = riesz.PreferenceClassifier("bradley_terry", ridge=0.5).fit(None, DUELS, outcome=ENDS)
-    ranking = rankability(model, n_draws=4000, random_state=0)
+    ranking = rankability(model, n_samples=4000, random_state=0)
     assert sorted(ranking.items) == ["ann", "bob", "cid", "dee"]
     mean = np.array([model.abilities_[name] for name in ranking.items])
     np.testing.assert_allclose(ranking.utility, mean - mean.mean(), atol=1e-9)
     np.testing.assert_array_equal(ranking.rank, 1 + (mean[:, None] < mean).sum(axis=1))
-    assert ranking.best.sum() == pytest.approx(1) and ranking.cyclic_share < 1e-12 and not ranking.triangles
+    assert (
+        ranking.probability_best.sum() == pytest.approx(1)
+        and ranking.cyclic_share < 1e-12
+        and not ranking.cycles
+    )
     # The interval of a utility is that of a normal distribution, whose covariance is the inverse Hessian.
     names = {name: i for i, name in enumerate(ranking.items)}
     d = np.zeros((len(LEFT), 4))
@@ -178,7 +182,7 @@ def test_abilities_and_homes_are_ranked():
     home = ["left", "right", "none"] * 3
     model = riesz.PreferenceClassifier("nested", ability=True, optimizer=None)
     model.fit(ITEMS, DUELS.to_numpy(), outcome=ENDS, home=home)
-    ranking = rankability(model, ITEMS, n_draws=2000, random_state=0)
+    ranking = rankability(model, ITEMS, n_samples=2000, random_state=0)
     pairs = [(i, j) for i in range(4) for j in range(4)]
     left, right = (ITEMS.iloc[[pair[side] for pair in pairs]] for side in (0, 1))
     mean, sd = model.decision_function(left, right, return_std=True)

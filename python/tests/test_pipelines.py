@@ -132,7 +132,7 @@ def test_selected_columns_and_classifiers(frame):
     for i in range(2):
         expected = oracle(model.decision_function, X, X.iloc[20 + i], X[:6])
         np.testing.assert_allclose(explanation.values[i], expected, atol=1e-10)
-    selector = riesz.feature_selection.SelectHSIC(n_features=2)
+    selector = riesz.feature_selection.SelectHSIC(n_features_to_select=2)
     ours = make_pipeline(StandardScaler(), selector, SVR()).fit(X, y)
     values = riesz.Explainer(ours, X[:6])(X[20:22]).values
     np.testing.assert_allclose(values[0], oracle(ours.predict, X, X.iloc[20], X[:6]), atol=1e-10)

@@ -48,7 +48,7 @@ def test_models_of_scikit_learn_are_exact(data):
     ]:
         function = function or model.predict
         weights = np.array([1.0, 2.0, 0.5, 1.0, 1.0])
-        explainer = riesz.Explainer(model, X[:5], weights=weights)
+        explainer = riesz.Explainer(model, X[:5], background_weights=weights)
         assert explainer.exactness == "exact" and explainer.reason is None
         explanation = explainer(X[20:22])
         expected = np.array([interventional(function, x, X[:5], weights) for x in X[20:22]])

@@ -105,7 +105,7 @@ def test_standard_errors_and_the_reason_are_reported(data):
     X, y = data
     wide = np.hstack([X, np.sin(3 * X), X**2])
     model = RandomForestRegressor(10, random_state=0).fit(wide, y)
-    explainer = riesz.Explainer(model, wide[:5], permutations=10)
+    explainer = riesz.Explainer(model, wide[:5], n_orders=10)
     explanation = explainer(wide[20:22])
     assert explainer.exactness == "estimated" and (explanation.std_error > 0).any()
     assert explainer.reason == (

@@ -31,8 +31,10 @@ def test_sides_and_spellings_change_nothing():
     np.testing.assert_allclose(model.predict_proba(right, left), probabilities[:, ::-1], rtol=1e-9)
     other, other_sd = model.decision_function(right, left, return_std=True)
     np.testing.assert_allclose([-other, other_sd], [mean, sd], rtol=1e-9)
-    np.testing.assert_allclose(model.superiority(left, right) + model.superiority(right, left), 1.0)
-    assert model.superiority(left[:1], left[:1]) == 0.5
+    np.testing.assert_allclose(
+        model.probability_better(left, right) + model.probability_better(right, left), 1.0
+    )
+    assert model.probability_better(left[:1], left[:1]) == 0.5
     # Equal items have no uncertainty, in spite of rounding in four numbers that cancel.
     for value in model.decision_function(left, left, return_std=True):
         np.testing.assert_array_equal(value, 0.0)
@@ -70,7 +72,7 @@ def test_tuning_predicts_winners():
         len(model.kernel_.length_scale) == 3 and model.kernel_.length_scale[0] < model.kernel_.length_scale[1]
     )
     utility_model = riesz.PreferenceClassifier("utility").fit(ITEMS, PAIRS, outcome=WON)
-    assert utility_model.generalised_ == 0.0 and utility_model.utility_ > 0.0
+    assert utility_model.generalized_variance_ == 0.0 and utility_model.utility_variance_ > 0.0
 
 
 def test_categories_are_read():
@@ -90,21 +92,21 @@ def test_categories_are_read():
 
 def test_duels_are_explained():
     model = fitted()
-    background = model.rows(ITEMS, ITEMS)  # In pairs of equal items absent features cancel.
+    background = model.pair_features(ITEMS, ITEMS)  # In pairs of equal items absent features cancel.
     explainer = riesz.Explainer(model.expansion_, background, groups=model.groups_)
-    explanation = explainer(model.rows(ITEMS[:4], ITEMS[4:8]))
+    explanation = explainer(model.pair_features(ITEMS[:4], ITEMS[4:8]))
     assert explanation.feature_names == ["x0", "x1", "x2"] and explanation.certificate.holds
     np.testing.assert_allclose(
         explanation.values.sum(axis=1), model.decision_function(ITEMS[:4], ITEMS[4:8]), rtol=1e-9
     )
-    mirrored = explainer(model.rows(ITEMS[4:8], ITEMS[:4]))
+    mirrored = explainer(model.pair_features(ITEMS[4:8], ITEMS[:4]))
     np.testing.assert_allclose(mirrored.values, -explanation.values, atol=1e-12)
 
 
 def test_files_keep_the_posterior(tmp_path):
     model = fitted()
     model.expansion_.save(tmp_path / "m.riesz", posterior=True)
-    rows = model.rows(ITEMS[:3], ITEMS[3:6])
+    rows = model.pair_features(ITEMS[:3], ITEMS[3:6])
     again = riesz.Expansion.load(tmp_path / "m.riesz")
     np.testing.assert_array_equal(again.predict_proba(rows), model.expansion_.predict_proba(rows))
 
@@ -153,7 +155,9 @@ GAMES = {
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_changes_its_sign_with_the_sides(game):
     model, left, right = fitted(), ITEMS[[0, 1, 2, 4]], ITEMS[[5, 6, 7, 4]]
-    options = {"game": game, "background": GAMES[game]} | ({"ridge": 0.01} if game == "observational" else {})
+    options = {"game": game, "background": GAMES[game]} | (
+        {"conditional_ridge": 0.01} if game == "observational" else {}
+    )
     why, other = model.explain(left, right, **options), model.explain(right, left, **options)
     assert why.feature_names == ["x0", "x1", "x2"] and why.exactness == "exact"
     np.testing.assert_array_equal(why.values, -other.values)
@@ -167,36 +171,42 @@ def test_every_game_changes_its_sign_with_the_sides(game):
         pairs = np.array(
             [(a, b) for a in range(len(items)) for b in range(len(items)) if game == "independent" or a == b]
         )
-        background = model.rows(items[pairs[:, 0]], items[pairs[:, 1]])
-        general = riesz.Explainer(model.expansion_, background, groups=model.groups_)(model.rows(left, right))
+        background = model.pair_features(items[pairs[:, 0]], items[pairs[:, 1]])
+        general = riesz.Explainer(model.expansion_, background, groups=model.groups_)(
+            model.pair_features(left, right)
+        )
         np.testing.assert_allclose(why.values, general.values, atol=1e-10)
 
 
 def test_matches_groups_and_other_values():
     model, left, right = fitted(), ITEMS[:3], ITEMS[5:8]
-    duel_rows = model.rows(ITEMS[LEFT[:20]], ITEMS[RIGHT[:20]])
+    duel_rows = model.pair_features(ITEMS[LEFT[:20]], ITEMS[RIGHT[:20]])
     matches = model.explain(left, right, duel_rows, game="matches")
     both_orders = np.vstack([duel_rows, np.hstack([duel_rows[:, 3:], duel_rows[:, :3]])])
-    general = riesz.Explainer(model.expansion_, both_orders, groups=model.groups_)(model.rows(left, right))
+    general = riesz.Explainer(model.expansion_, both_orders, groups=model.groups_)(
+        model.pair_features(left, right)
+    )
     np.testing.assert_allclose(matches.values, general.values, atol=1e-10)
     grouped = model.explain(left, right, groups={"others": ["x1", "x2"]})
     assert grouped.feature_names == ["x0", "others"]
     np.testing.assert_allclose(grouped.values.sum(axis=1), matches.values.sum(axis=1), atol=1e-10)
     pairs = model.explain(left, right, index="k-sii")
     assert pairs.feature_names[3:] == ["x0 × x1", "x0 × x2", "x1 × x2"]
-    weighted = model.explain(left, right, ITEMS[:2], weights=[2.0, 1.0])
+    weighted = model.explain(left, right, ITEMS[:2], background_weights=[2.0, 1.0])
     np.testing.assert_allclose(
         weighted.values, model.explain(left, right, ITEMS[[0, 0, 1]]).values, atol=1e-12
     )
 
 
-@pytest.mark.parametrize("options", [{}, {"game": "paired"}, {"game": "observational", "ridge": 0.05}])
+@pytest.mark.parametrize(
+    "options", [{}, {"game": "paired"}, {"game": "observational", "conditional_ridge": 0.05}]
+)
 def test_values_have_standard_deviations(options):
     model, left, right = fitted(), ITEMS[:2], ITEMS[5:7]
     why = model.explain(left, right, covariance=True, **options)
     _, sd = model.decision_function(left, right, return_std=True)
     np.testing.assert_allclose(np.sqrt(why.covariance.sum(axis=(1, 2))), sd, rtol=1e-6)
-    assert (why.sd > 0).all()
+    assert (why.std > 0).all()
 
 
 def test_categories_are_explained():
@@ -215,11 +225,11 @@ def test_categories_are_explained():
         ({"game": "functional", "background": ITEMS}, "takes no background"),
         ({"game": "matches"}, "takes a background of duels, as wide rows"),
         ({"background": ITEMS[:, :2]}, "the background"),
-        ({"weights": [1.0]}, "weights have the shape"),
+        ({"background_weights": [1.0]}, "background_weights have the shape"),
         ({"groups": {"g": ["left_x0"]}}, "names a column 'left_x0'"),
         ({"shifts": 1}, "shifts = 1"),
-        ({"permutations": 15}, "permutations = 15"),
-        ({"permutations": 20, "index": "banzhaf"}, "random orders estimate only Shapley values"),
+        ({"n_orders": 15}, "n_orders = 15"),
+        ({"n_orders": 20, "index": "banzhaf"}, "random orders estimate only Shapley values"),
         ({"index": "shapely"}, "shapely"),
     ],
 )
@@ -231,9 +241,9 @@ def test_invalid_explanations_are_refused(options, words):
 def test_random_orders_estimate_values_with_standard_errors():
     model = fitted()
     exact = model.explain(ITEMS[:3], ITEMS[3:6], game="paired")
-    estimated = model.explain(ITEMS[:3], ITEMS[3:6], game="paired", permutations=200)
+    estimated = model.explain(ITEMS[:3], ITEMS[3:6], game="paired", n_orders=200)
     assert estimated.std_error is not None and (estimated.std_error > 0).all()
     assert (abs(estimated.values - exact.values) < 4 * estimated.std_error).all()
     np.testing.assert_allclose(estimated.values.sum(axis=1), exact.values.sum(axis=1), atol=1e-12)
-    other = model.explain(ITEMS[3:6], ITEMS[:3], game="paired", permutations=200)
+    other = model.explain(ITEMS[3:6], ITEMS[:3], game="paired", n_orders=200)
     assert (other.values == -estimated.values).all()

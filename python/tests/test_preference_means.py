@@ -102,7 +102,7 @@ def test_means_of_explanations():
     np.testing.assert_allclose(order_mean, 0, atol=1e-15)
     # A mean only has a covariance if it is known; the mean of one explanation keeps it.
     with_covariance = MODEL.explain(FIRST_ITEM, OTHER_ITEMS, game="paired", covariance=True)
-    assert with_covariance.sd is not None and with_covariance.average().sd is None
+    assert with_covariance.std is not None and with_covariance.average().std is None
     np.testing.assert_array_equal(
         with_covariance.average(np.eye(11)[[2]]).covariance, with_covariance.covariance[[2]]
     )
@@ -159,8 +159,8 @@ def test_duels_have_names_and_probabilities(tmp_path):
         atol=1e-12,
     )
     np.testing.assert_allclose(
-        [duel.superiority for duel in why.duels],
-        MODEL.superiority(FIRST_ITEM, OTHER_ITEMS.iloc[:3]),
+        [duel.probability_better for duel in why.duels],
+        MODEL.probability_better(FIRST_ITEM, OTHER_ITEMS.iloc[:3]),
         atol=1e-9,
     )
     assert (
@@ -175,8 +175,8 @@ def test_duels_have_names_and_probabilities(tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "3 duels" in page and "item 0 against item 1" in page and "Table of duels" in page
     # Rows that a general explainer receives are not duels.
-    plain = riesz.Explainer(MODEL.expansion_, MODEL.rows(FIRST_ITEM, OTHER_ITEMS))(
-        MODEL.rows(FIRST_ITEM, OTHER_ITEMS)
+    plain = riesz.Explainer(MODEL.expansion_, MODEL.pair_features(FIRST_ITEM, OTHER_ITEMS))(
+        MODEL.pair_features(FIRST_ITEM, OTHER_ITEMS)
     )
     assert plain.duels is None and plain.average().duels is None
 
@@ -192,7 +192,9 @@ def test_duels_have_names_and_probabilities(tmp_path):
     ],
 )
 def test_provenance_names_the_game(game, absent):
-    background = {"baseline": ZERO, "matches": MODEL.rows(FIRST_ITEM, OTHER_ITEMS.iloc[:3])}.get(game)
+    background = {"baseline": ZERO, "matches": MODEL.pair_features(FIRST_ITEM, OTHER_ITEMS.iloc[:3])}.get(
+        game
+    )
     why = MODEL.explain(FIRST_ITEM, OTHER_ITEMS, background, game=game)
     assert why.provenance.game == f"Pref-SHAP, {game}" and absent in why.provenance.absent
     assert "left item wins" in why.provenance.run["explained"] and f"Pref-SHAP, {game}" in repr(why)

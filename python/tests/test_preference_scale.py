@@ -56,7 +56,7 @@ def test_abilities_are_logistic_regression():
     np.testing.assert_allclose(sd, np.sqrt(np.einsum("ij,jk,ik->i", ahead, covariance, ahead)), rtol=1e-5)
     np.testing.assert_allclose([*named.abilities_std_.values()], np.sqrt(np.diag(covariance)), rtol=1e-5)
     np.testing.assert_allclose(named.predict_proba("item 0", "item 4")[0, 1], 1 / (1 + np.exp(-mean[0])))
-    assert named.superiority("item 3", "item 3") == 0.5 and named.groups_ == {
+    assert named.probability_better("item 3", "item 3") == 0.5 and named.groups_ == {
         "item": ["left_item", "right_item"]
     }
     with pytest.raises(ValueError, match="somebody"):
@@ -74,7 +74,7 @@ def test_random_effects_choose_a_ridge():
     ridged = riesz.PreferenceClassifier("bradley_terry", ridge=1).fit(
         None, [("a", "b"), ("b", "a"), ("b", "c")]
     )
-    assert "1 item never won (c)" in ridged.notes_[0] and model.notes_ == []
+    assert "1 item never won (c)" in ridged.warnings_[0] and model.warnings_ == []
     with pytest.raises(ValueError, match="ridge"):
         riesz.PreferenceClassifier("bradley_terry", ridge="much").fit(ITEMS, PAIRS)
 
@@ -87,12 +87,12 @@ def test_linear_abilities_are_logistic_regression(tmp_path):
         model.decision_function(ITEMS[:5], ITEMS[5:10]), (ITEMS[:5] - ITEMS[5:10]) @ expected, atol=1e-6
     )
     # Values of features are differences times coefficients.
-    explainer = riesz.Explainer(model.expansion_, model.rows(FRAME, FRAME), groups=model.groups_)
-    explanation = explainer(model.rows(ITEMS[:2], ITEMS[2:4]))
+    explainer = riesz.Explainer(model.expansion_, model.pair_features(FRAME, FRAME), groups=model.groups_)
+    explanation = explainer(model.pair_features(ITEMS[:2], ITEMS[2:4]))
     np.testing.assert_allclose(explanation.values, (ITEMS[:2] - ITEMS[2:4]) * expected, atol=1e-6)
     model.expansion_.save(tmp_path / "m.riesz", posterior=True)
     again = riesz.Expansion.load(tmp_path / "m.riesz")
-    rows = model.rows(ITEMS[:3], ITEMS[3:6])
+    rows = model.pair_features(ITEMS[:3], ITEMS[3:6])
     np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(ITEMS[:3], ITEMS[3:6]))
 
 
@@ -134,18 +134,18 @@ def test_any_classifier_takes_pairs():
 def test_all_landmarks_equal_the_exact_process():
     options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None}
     exact = riesz.PreferenceClassifier(**options).fit(ITEMS, PAIRS, outcome=WON)
-    model = riesz.PreferenceClassifier(**options, landmarks=30, n_draws=400, tol=1e-11).fit(
+    model = riesz.PreferenceClassifier(**options, n_landmarks=30, n_samples=400, tol=1e-11).fit(
         ITEMS, PAIRS, outcome=WON
     )
-    assert (exact.landmarks_, model.landmarks_) == (None, 30) and model.unknown_variance_ < 1e-6
+    assert (exact.n_landmarks_, model.n_landmarks_) == (None, 30) and model.unexplained_variance_ratio_ < 1e-6
     left, right = ITEMS[:10], ITEMS[10:20]
     mean, sd = exact.decision_function(left, right, return_std=True)
     landmark_mean, landmark_sd = model.decision_function(left, right, return_std=True)
     np.testing.assert_allclose(landmark_mean, mean, atol=1e-7)
     np.testing.assert_allclose(landmark_sd, sd, rtol=4 / np.sqrt(800))
     np.testing.assert_allclose(model.predict_proba(left, right), exact.predict_proba(left, right), atol=0.02)
-    np.testing.assert_allclose(model.expansion_.predict(model.rows(left, right)), mean, atol=1e-6)
-    assert model.superiority(left[0], left[0]) == 0.5
+    np.testing.assert_allclose(model.expansion_.predict(model.pair_features(left, right)), mean, atol=1e-6)
+    assert model.probability_better(left[0], left[0]) == 0.5
     np.testing.assert_array_equal(model.decision_function(right, left), -landmark_mean)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(
@@ -153,8 +153,8 @@ def test_all_landmarks_equal_the_exact_process():
     )
     # Values equal those of the exact model.
     values = [
-        riesz.Explainer(m.expansion_, m.rows(ITEMS[:8], ITEMS[:8]), groups=m.groups_)(
-            m.rows(left[:2], right[:2])
+        riesz.Explainer(m.expansion_, m.pair_features(ITEMS[:8], ITEMS[:8]), groups=m.groups_)(
+            m.pair_features(left[:2], right[:2])
         ).values
         for m in (exact, model)
     ]
@@ -170,13 +170,13 @@ def test_landmarks_know_contexts_home_ability_and_ties():
     options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None, "ability": True, "ties": "model"}
     fit_inputs = {"outcome": tied, "contexts": contexts, "home": home}
     labels = np.array(NAMES)[PAIRS]
-    exact = riesz.PreferenceClassifier(**options, landmarks=None).fit(FRAME, labels, **fit_inputs)
+    exact = riesz.PreferenceClassifier(**options, n_landmarks=None).fit(FRAME, labels, **fit_inputs)
     model = riesz.PreferenceClassifier(
-        **options, landmarks="all", n_draws=400, tol=1e-11, random_state=0
+        **options, n_landmarks="all", n_samples=400, tol=1e-11, random_state=0
     ).fit(FRAME, labels, **fit_inputs)
-    assert (exact.landmarks_, model.context_landmarks_) == (None, 6)
-    assert max(model.unknown_variance_, model.unknown_context_variance_) < 1e-6
-    assert model.home_advantage_ == exact.home_advantage_ > 0 and model.margin_ == exact.margin_ > 0
+    assert (exact.n_landmarks_, model.n_context_landmarks_) == (None, 6)
+    assert max(model.unexplained_variance_ratio_, model.unexplained_context_variance_ratio_) < 1e-6
+    assert model.home_variance_ == exact.home_variance_ > 0 and model.margin_ == exact.margin_ > 0
     left, right = FRAME[:10], FRAME[10:20].rename(index={NAMES[12]: "somebody new"})
     query = {"contexts": contexts[:10], "home": home[:10]}
     mean, sd = exact.decision_function(left, right, return_std=True, **query)
@@ -190,7 +190,9 @@ def test_landmarks_know_contexts_home_ability_and_ties():
         model.predict_proba(left, right, **query), exact.predict_proba(left, right, **query), atol=0.02
     )
     assert set(model.predict(left, right, **query)) <= {"left", "right", "tie"}
-    np.testing.assert_array_equal(model.rows(left, right, **query), exact.rows(left, right, **query))
+    np.testing.assert_array_equal(
+        model.pair_features(left, right, **query), exact.pair_features(left, right, **query)
+    )
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(
         again.decision_function(left, right, return_std="exact", **query), (landmark_mean, landmark_sd)
@@ -207,27 +209,27 @@ def test_landmarks_know_contexts_home_ability_and_ties():
     with pytest.raises(ValueError, match="return_std = 'draws'"):
         model.decision_function(left, right, return_std="draws", **query)
     with pytest.raises(ValueError, match="do not support inference"):
-        riesz.PreferenceClassifier(inference="bound", landmarks=5).fit(ITEMS, PAIRS, outcome=WON)
+        riesz.PreferenceClassifier(inference="bound", n_landmarks=5).fit(ITEMS, PAIRS, outcome=WON)
 
 
 def test_many_duels_go_through_landmarks():
     items = np.random.default_rng(0).normal(size=(150, 2))
     pairs = np.array([(i, j) for i in range(150) for j in range(i)])[::4]
     won = (items[pairs[:, 0], 0] > items[pairs[:, 1], 0]).astype(float)
-    model = riesz.PreferenceClassifier("utility", n_tuning_pairs=100, n_draws=8, random_state=0).fit(
+    model = riesz.PreferenceClassifier("utility", n_tuning_pairs=100, n_samples=8, random_state=0).fit(
         items, pairs, outcome=won
     )
-    assert 10 < model.landmarks_ <= 150 and model.log_marginal_likelihood_value_ < 0
+    assert 10 < model.n_landmarks_ <= 150 and model.log_marginal_likelihood_value_ < 0
     ahead = model.decision_function(items[pairs[:, 0]], items[pairs[:, 1]])
     assert ((ahead > 0) == (won == 1)).mean() > 0.97
     categories = pd.DataFrame({"kind": np.array(["rock", "paper", "scissors"])[np.arange(30) % 3]})
-    options = {"kernel": riesz.kernels.Categorical(), "optimizer": None, "landmarks": 5, "n_draws": 0}
+    options = {"kernel": riesz.kernels.Categorical(), "optimizer": None, "n_landmarks": 5, "n_samples": 0}
     kinds = riesz.PreferenceClassifier(**options).fit(categories, PAIRS, outcome=WON)
-    assert kinds.expansion_ is None and kinds.landmarks_ == 3
+    assert kinds.expansion_ is None and kinds.n_landmarks_ == 3
     assert kinds.decision_function(categories[:1], categories[3:4]) == 0
     with pytest.raises(ValueError, match="draws"):
-        kinds.superiority(categories[:1], categories[1:2])
+        kinds.probability_better(categories[:1], categories[1:2])
     with pytest.raises(ValueError, match="vanish"):
         kinds.explain(categories[:1], categories[1:2])
-    with pytest.raises(ValueError, match="landmarks = 0"):
-        riesz.PreferenceClassifier(landmarks=0).fit(items, pairs, outcome=won)
+    with pytest.raises(ValueError, match="n_landmarks = 0"):
+        riesz.PreferenceClassifier(n_landmarks=0).fit(items, pairs, outcome=won)

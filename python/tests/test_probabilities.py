@@ -70,7 +70,7 @@ def test_settings_that_have_no_use():
         riesz.Explainer(model, probabilities=True)
     wide = np.hstack([X] * 4)
     model = riesz.KernelLogisticRegression(kernel=RBF(3.0)).fit(wide, y)
-    explainer = riesz.Explainer(model, wide[::10], probabilities=True, coalitions=200)
+    explainer = riesz.Explainer(model, wide[::10], probabilities=True, n_coalitions=200)
     explanation = explainer(wide[:2])
     assert explanation.exactness == explainer.exactness == "estimated" and explanation.std_error.max() < 0.1
     with pytest.raises(ValueError, match="Shapley"):

@@ -23,14 +23,14 @@ model = KernelRidge().fit(X, y)
 process = GaussianProcessRegressor(optimizer=None).fit(X, y)
 classifier = GaussianProcessClassifier(optimizer=None).fit(X[:100], labels[:100])
 explainers = [
-    riesz.Explainer(model, threads=1),
+    riesz.Explainer(model, n_jobs=1),
     riesz.Explainer(model, background=X[:20]),
     riesz.Explainer(model, game=riesz.Observational()),
     riesz.Explainer(model.predict, background=X[:20]),
 ]
 work = [
     *[lambda e=e: e(X[:5]).values for e in explainers],
-    lambda: riesz.Explainer(model, background=X[:10], threads=2)(X[:5]).values,
+    lambda: riesz.Explainer(model, background=X[:10], n_jobs=2)(X[:5]).values,
     lambda: model.predict(X),
     lambda: classifier.predict_proba(X),
     lambda: process.predict(X, return_std=True)[1],
@@ -42,9 +42,9 @@ work = [
     lambda: SVC(C="auto").fit(X, labels).predict(X),
     lambda: SVR().fit(X, y).predict(X),
     lambda: GaussianProcessRegressor(riesz.kernels.RBF(1.0)).fit(X[:80], y[:80]).predict(X),
-    lambda: riesz.mmd_test(X[:100], X[100:], permutations=20).values,
-    lambda: riesz.hsic_test(X, y, permutations=20).values,
-    lambda: SelectHSIC(n_features=2, method="lasso").fit(X, y).scores_,
+    lambda: riesz.mmd_test(X[:100], X[100:], n_permutations=20).values,
+    lambda: riesz.hsic_test(X, y, n_permutations=20).values,
+    lambda: SelectHSIC(n_features_to_select=2, method="lasso").fit(X, y).scores_,
 ]
 
 
@@ -109,7 +109,7 @@ many = np.tile(X, (20, 1))
 ard = rk.RBF([1.0] * 20)
 work = {
     "exact values": lambda: riesz.Explainer(model, background=X[:200])(X),
-    "preparing": lambda: riesz.Explainer(model, background=many, threads=1),
+    "preparing": lambda: riesz.Explainer(model, background=many, n_jobs=1),
     "krr": lambda: KernelRidge("auto", folds=300).fit(x, y[some]),
     "krr with protection": lambda: KernelRidge(protect=[0]).fit(np.tile(X[:9000], (1, 4)), y[:9000]),
     "klr": lambda: KernelLogisticRegression("auto", folds=300).fit(x, labels[some]),
@@ -122,7 +122,7 @@ work = {
     "predictions": lambda: model.predict(many),
     "standard deviations": lambda: process.predict(many, return_std=True),
     "values of a function": lambda: riesz.Explainer(
-        lambda rows: rows @ X[0], background=X[:2000], seed=0
+        lambda rows: rows @ X[0], background=X[:2000], random_state=0
     )(X[:300]),
 }
 for name, one in work.items():

@@ -20,7 +20,7 @@ def values_of_units(X, kernel, game, player):
     return np.array(columns)
 
 
-@pytest.mark.parametrize("game", ["interventional", riesz.Observational(ridge=0.01)])
+@pytest.mark.parametrize("game", ["interventional", riesz.Observational(conditional_ridge=0.01)])
 def test_a_generic_optimiser_finds_the_same_model(game):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 3))
@@ -169,23 +169,28 @@ def test_many_features_and_many_rows_are_protected_observationally():
     z = rng.normal(size=(100, 1))
     X = np.hstack([z, z + 0.3 * rng.normal(size=(100, 1)), rng.normal(size=(100, 16))])
     y = X[:, 0] + X[:, 2]
-    game = lambda **settings: riesz.Observational(ridge=0.01, **settings)
+    game = lambda **settings: riesz.Observational(conditional_ridge=0.01, **settings)
     options = dict(kernel=RBF(4.0), protect=[0], protect_game=game())
-    model = riesz.KernelRidge(0.1, **options | {"protect_game": game(landmarks=20)}, protect_coalitions=200)
+    model = riesz.KernelRidge(
+        0.1, **options | {"protect_game": game(n_conditional_landmarks=20)}, protect_coalitions=200
+    )
     free, fair = (clone(model).set_params(protect_strength=strength).fit(X, y) for strength in (0.0, 1000.0))
     correlations = [abs(np.corrcoef(fitted.predict(X), X[:, 0])[0, 1]) for fitted in (free, fair)]
     assert correlations[1] < 0.7 * correlations[0]
     explainer = riesz.Explainer(fair, X[:10])
     assert "estimated from 200 coalitions" in explainer(X[:1]).provenance.model["penalty"]
-    again = clone(model).set_params(protect_strength=1000.0, protect_seed=0).fit(X, y)
+    again = clone(model).set_params(protect_strength=1000.0, random_state=0).fit(X, y)
     np.testing.assert_array_equal(again.dual_coef_, fair.dual_coef_)
-    other = clone(model).set_params(protect_strength=1000.0, protect_seed=1).fit(X, y)
+    other = clone(model).set_params(protect_strength=1000.0, random_state=1).fit(X, y)
     assert np.abs(other.dual_coef_ - fair.dual_coef_).max() > 0
     # With few features all coalitions are used, and the settings of the path are those of the explanations.
     narrow = X[:, :4]
-    model = riesz.KernelRidge(0.1, **options | {"kernel": RBF(2.0), "protect_game": game(landmarks=99)})
+    model = riesz.KernelRidge(
+        0.1, **options | {"kernel": RBF(2.0), "protect_game": game(n_conditional_landmarks=99)}
+    )
     near, exact = (
-        clone(model).set_params(protect_game=game(landmarks=count)).fit(narrow, y) for count in (99, None)
+        clone(model).set_params(protect_game=game(n_conditional_landmarks=count)).fit(narrow, y)
+        for count in (99, None)
     )
     assert (
         0 < np.abs(near.predict(narrow) - exact.predict(narrow)).max() < 0.05 * np.ptp(exact.predict(narrow))
@@ -194,12 +199,12 @@ def test_many_features_and_many_rows_are_protected_observationally():
     path = riesz.protection_path(model, narrow, y, [0.0, 1000.0])
     assert path.importances[1, 0] < 0.3 * path.importances[0, 0]
     for settings, words in [
-        ({"protect_game": game(landmarks=0)}, "landmarks = 0"),
-        ({"protect_game": game(random_features=2.5)}, "random_features = 2.5"),
-        ({"protect_game": game(draws=9)}, "draws belongs to"),
+        ({"protect_game": game(n_conditional_landmarks=0)}, "landmarks = 0"),
+        ({"protect_game": game(n_random_features=2.5)}, "random_features = 2.5"),
+        ({"protect_game": game(n_conditional_samples=9)}, "n_conditional_samples belongs to"),
         ({"protect_coalitions": 0}, "coalitions = 0"),
-        ({"protect_seed": -1}, "seed = -1"),
-        ({"protect_game": game(landmarks=9, random_features=9)}, "is an alternative to it"),
+        ({"random_state": -1}, "random_state = -1"),
+        ({"protect_game": game(n_conditional_landmarks=9, n_random_features=9)}, "is an alternative to it"),
         ({"protect": None}, "protect_game is given, but no feature to protect"),
     ]:
         with pytest.raises(ValueError, match=words):

@@ -39,7 +39,7 @@ def test_shares_and_ranks_match_all_pairs():
     np.testing.assert_allclose(ranking.cyclic_share, 1 - (gradient**2).sum() / (flow**2).sum(), atol=1e-9)
     assert (ranking.rank == 1 + (utility > utility[:, None]).sum(axis=1)).all()
     # The same quantities from independent joint draws, with the covariance of all pairs.
-    draws = model.expansion_.sample(model.rows(items[left], items[right]), 2000, seed=1)
+    draws = model.expansion_.sample(model.pair_features(items[left], items[right]), 2000, random_state=1)
     flows = np.zeros((2000, 20, 20))
     flows[:, left, right] = draws.T
     flows -= flows.transpose(0, 2, 1)
@@ -50,11 +50,11 @@ def test_shares_and_ranks_match_all_pairs():
     for bound, share in [(low, 0.025), (middle, 0.5), (high, 0.975)]:
         assert abs((shares < bound).mean() - share) < 5 * np.sqrt(share * (1 - share) * (1 / 2000 + 1 / 512))
     best = (utilities.argmax(axis=1)[:, None] == np.arange(20)).mean(axis=0)
-    np.testing.assert_allclose(ranking.best, best, atol=0.1)
+    np.testing.assert_allclose(ranking.probability_best, best, atol=0.1)
     inside = (utilities > ranking.utility_interval[:, 0]) & (utilities < ranking.utility_interval[:, 1])
     np.testing.assert_allclose(inside.mean(axis=0), 0.95, atol=0.05)
     again = rankability(model, items, random_state=0)
-    assert (again.rank_interval == ranking.rank_interval).all() and again.triangles == ranking.triangles
+    assert (again.rank_interval == ranking.rank_interval).all() and again.cycles == ranking.cycles
 
 
 def test_labels_and_categories_are_read():
@@ -63,9 +63,9 @@ def test_labels_and_categories_are_read():
     beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
     duels = [(a, b) for a in items.index for b in items.index if (items.kind[a], items.kind[b]) in beats]
     model = riesz.PreferenceClassifier(kernel=Categorical()).fit(items, duels)
-    ranking = rankability(model, items, n_triangles=1, random_state=0)
+    ranking = rankability(model, items, n_cycles=1, random_state=0)
     assert ranking.cyclic_share > 0.95
-    (a, b, c), probability = ranking.triangles[0]
+    (a, b, c), probability = ranking.cycles[0]
     assert {
         (items.kind[a], items.kind[b]),
         (items.kind[b], items.kind[c]),
@@ -73,7 +73,7 @@ def test_labels_and_categories_are_read():
     } == beats
     assert probability > 0.5 and f"{a} beats {b}" in str(ranking)
     comparison = compare_models(items, duels, kernel=Categorical())
-    assert comparison.cycles > 5 and comparison.nested == pytest.approx(
+    assert comparison.log_bayes_factor_cyclic > 5 and comparison.nested == pytest.approx(
         model.log_marginal_likelihood_value_, abs=1e-6
     )
 
@@ -95,7 +95,7 @@ def test_spec_r_matches_numpy():
         degrees = wins.sum(axis=1)
         return 1 - (distance(np.linalg.eigvals(np.diag(degrees) - wins)) + distance(degrees)) / 28
 
-    result = spec_r(duels, outcome=won, items=items, n_draws=400, random_state=0)
+    result = spec_r(duels, outcome=won, items=items, n_samples=400, random_state=0)
     np.testing.assert_allclose(result.value, index(wins), atol=1e-9)
     degree = played.sum(axis=1)
     ways = np.maximum(degree * (degree - 1), 1)
@@ -108,12 +108,12 @@ def test_spec_r_matches_numpy():
         coin = np.triu(rng.random((15, 15)) < 0.5, 1)
         coins.append(index(played * (coin + np.tril(~coin.T, -1))))
     for mean, sd, draws in [
-        (result.ranking, result.ranking_std, ranked),
-        (result.coins, result.coins_std, coins),
+        (result.perfect_ranking_mean, result.perfect_ranking_std, ranked),
+        (result.random_mean, result.random_std, coins),
     ]:
         assert abs(mean - np.mean(draws)) < 5 * np.hypot(sd, np.std(draws)) / 20
         np.testing.assert_allclose(sd, np.std(draws), rtol=0.25)
-    named = spec_r(np.array([f"i{i:02}" for i in range(15)])[duels], outcome=won, n_draws=2, random_state=0)
+    named = spec_r(np.array([f"i{i:02}" for i in range(15)])[duels], outcome=won, n_samples=2, random_state=0)
     assert named.value == result.value
 
 
@@ -198,8 +198,8 @@ def test_invalid_clusterings_are_refused(options, words):
 def test_invalid_rankings_are_refused():
     items, duels, won, _ = drawn()
     model = riesz.PreferenceClassifier(kernel=RBF([1.5, 1.5]), optimizer=None).fit(items, duels, outcome=won)
-    with pytest.raises(ValueError, match="n_draws = 1"):
-        rankability(model, items, n_draws=1)
+    with pytest.raises(ValueError, match="n_samples = 1"):
+        rankability(model, items, n_samples=1)
     with pytest.raises(ValueError, match="between 0 and 1"):
         rankability(model, items, level=2)
     with pytest.raises(ValueError, match="2 rows"):

@@ -40,12 +40,12 @@ def example_ranking(count=12, named=lambda i: f"phone {i}", seed=0):
         utility_interval=np.quantile(draws, [0.025, 0.975], axis=0).T,
         rank=rank,
         rank_interval=np.quantile(ranks, [0.025, 0.975], axis=0, method="nearest").T.astype(int),
-        best=(draws.argmax(axis=1)[:, None] == np.arange(count)).mean(axis=0),
+        probability_best=(draws.argmax(axis=1)[:, None] == np.arange(count)).mean(axis=0),
         cyclic_share=0.2,
         cyclic_share_interval=np.array([0.1, 0.2, 0.3]),
-        triangles=[((b, c, d), 0.71), ((a, worst, b), 0.4), ((a, b, c), 0.13)],
+        cycles=[((b, c, d), 0.71), ((a, worst, b), 0.4), ((a, b, c), 0.13)],
         level=0.9,
-        n_draws=200,
+        n_samples=200,
     )
 
 
@@ -105,12 +105,12 @@ def test_circles_are_arrows_from_winner_to_loser():
     )
     assert "Arrows: cycles of three" in ax.get_xlabel() and "Not drawn" not in ax.get_xlabel()
     # The most probable cycles among the shown items.
-    ax = plots.ladder(r, max_items=4, max_triangles=2)
+    ax = plots.ladder(r, max_display=4, max_cycles=2)
     assert arrows(ax)[0] == [[2, 1], [1, 0], [0, 2], [3, 2], [2, 1], [1, 3]]
     words = ax.get_xlabel().replace("\n", " ")
     assert "Not drawn: 8 items below. 1 of the 3 most probable cycles contain an item" in words
-    assert "All 3 most probable cycles contain" in plots.ladder(r, max_items=2).get_xlabel()
-    ax = plots.ladder(r, max_triangles=0)
+    assert "All 3 most probable cycles contain" in plots.ladder(r, max_display=2).get_xlabel()
+    ax = plots.ladder(r, max_cycles=0)
     assert arrows(ax)[0] == [] and "Arrows" not in ax.get_xlabel()
 
 
@@ -119,7 +119,7 @@ def test_ladder_texts_do_not_overlap(count):
     r = example_ranking(
         max(count, 5), lambda i: f"A rather long name of an item {i} (second edition, {1950 + i})"
     )
-    ax = plots.ladder(r, max_items=count)
+    ax = plots.ladder(r, max_display=count)
     assert len(ticks(ax.yaxis)) == count and len(set(ticks(ax.yaxis))) == count
     figure = ax.figure
     figure.canvas.draw()
@@ -263,9 +263,9 @@ def test_home_ties_labels_and_pair_classifiers():
     ("act", "kind", "words"),
     [
         (lambda: plots.ladder([1, 2]), TypeError, "riesz.rankability.Rankability is needed, not a list"),
-        (lambda: plots.ladder(example_ranking(), max_items=0), ValueError, "max_items = 0"),
-        (lambda: plots.ladder(example_ranking(), max_items=2.5), ValueError, "max_items = 2.5"),
-        (lambda: plots.ladder(example_ranking(), max_triangles=-1), ValueError, "max_triangles = -1"),
+        (lambda: plots.ladder(example_ranking(), max_display=0), ValueError, "max_display = 0"),
+        (lambda: plots.ladder(example_ranking(), max_display=2.5), ValueError, "max_display = 2.5"),
+        (lambda: plots.ladder(example_ranking(), max_cycles=-1), ValueError, "max_cycles = -1"),
         (lambda: plots.preference_matrix("model"), TypeError, "model is a str"),
         (lambda: plots.preference_matrix(np.ones((2, 3))), ValueError, r"shape \(2, 3\)"),
         (lambda: plots.preference_matrix(3 * np.ones((2, 2))), ValueError, "outside 0 to 1"),
@@ -337,7 +337,7 @@ def test_plots_of_duels_say_that_they_show_differences(tmp_path):
         ]
         order = np.argsort(np.abs(e.values[0]))
         np.testing.assert_allclose(
-            [np.ptp(ends) / 2 for ends in whiskers], 1.959963984540054 * e.sd[0][order]
+            [np.ptp(ends) / 2 for ends in whiskers], 1.959963984540054 * e.std[0][order]
         )
         assert any(label in t.get_text() for t in plots.force(e[0]).texts)
         assert plots.scatter(e, "size").get_xlabel() == "size, left − right"

@@ -68,7 +68,7 @@ def test_models_without_product_form_are_estimated(data):
         (riesz.KernelRidge(kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y), None),
     ]:
         function = function or model.predict
-        explainer = riesz.Explainer(model, X[:4], permutations=8, seed=3)
+        explainer = riesz.Explainer(model, X[:4], n_orders=8, random_state=3)
         assert explainer.exactness == "estimated" and explainer.reason and "estimated" in repr(explainer)
         explanation = explainer(X[20:22])
         agree(explanation, [interventional(function, x, X[:4]) for x in X[20:22]])
@@ -83,14 +83,18 @@ def test_any_function_weights_groups_and_outputs(data):
     forest = RandomForestClassifier(20, random_state=0).fit(X, np.digitize(y, [-0.5, 0.5]))
     weights = np.arange(1.0, 9.0)
     explainer = riesz.Explainer(
-        forest.predict_proba, X[:8], weights=weights, permutations=6, output_names=["low", "middle", "high"]
+        forest.predict_proba,
+        X[:8],
+        background_weights=weights,
+        n_orders=6,
+        output_names=["low", "middle", "high"],
     )
     explanation = explainer(X[30:33])
     agree(explanation, [interventional(forest.predict_proba, x, X[:8], weights) for x in X[30:33]])
     assert explanation.output_names == ["low", "middle", "high"] and explanation[0, :, "low"].shape == (8,)
     np.testing.assert_array_equal(explanation[1:, "x2"].std_error, explanation.std_error[1:, 2])
 
-    grouped = riesz.Explainer(forest.predict_proba, X[:8], groups={"pair": [1, 3]}, permutations=6)(X[30:31])
+    grouped = riesz.Explainer(forest.predict_proba, X[:8], groups={"pair": [1, 3]}, n_orders=6)(X[30:31])
     assert grouped.feature_names == ["x0", "pair", "x2", "x4", "x5", "x6", "x7"]
     columns = [[0], [1, 3], [2], [4], [5], [6], [7]]
 
@@ -108,12 +112,14 @@ def test_the_seed_decides_and_rows_do_not_depend_on_each_other(data):
     X, y = data
     X = np.hstack([X, np.sin(3 * X), X**2])
     model = SVR(kernel="sigmoid").fit(X, y)
-    all_rows = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
-    again = riesz.Explainer(model, X[:5], seed=1)(np.tile(X, (2, 1)))
+    all_rows = riesz.Explainer(model, X[:5], random_state=1)(np.tile(X, (2, 1)))
+    again = riesz.Explainer(model, X[:5], random_state=1)(np.tile(X, (2, 1)))
     np.testing.assert_array_equal(all_rows.values, again.values)
-    np.testing.assert_array_equal(riesz.Explainer(model, X[:5], seed=1)(X[:3]).values, all_rows.values[:3])
-    assert (riesz.Explainer(model, X[:5], seed=2)(X[:3]).values != all_rows.values[:3]).any()
-    finer = riesz.Explainer(model, X[:5], seed=1, permutations=70)(X[:3])
+    np.testing.assert_array_equal(
+        riesz.Explainer(model, X[:5], random_state=1)(X[:3]).values, all_rows.values[:3]
+    )
+    assert (riesz.Explainer(model, X[:5], random_state=2)(X[:3]).values != all_rows.values[:3]).any()
+    finer = riesz.Explainer(model, X[:5], random_state=1, n_orders=70)(X[:3])
     assert finer.std_error.max() < 0.25 * all_rows.std_error[:3].max()
     assert finer.sampling.evaluations == 5 + 3 + 3 * 5 * 70 * 2 * 11 and finer.sampling.seed == 1
 
@@ -162,11 +168,11 @@ def test_functions_get_frames_with_their_types():
         return shapley(coalition_value, 4)
 
     truth = [value(rows.iloc[[i]]) for i in range(2)]
-    explanation = riesz.Explainer(function, background, permutations=10)(rows)
+    explanation = riesz.Explainer(function, background, n_orders=10)(rows)
     agree(explanation, truth)
     assert explanation.feature_names == list(frame.columns)
     polar = polars.DataFrame({name: frame[name].tolist() for name in frame})
-    from_polars = riesz.Explainer(on_polars, polar[:9], permutations=10)(polar[20:22])
+    from_polars = riesz.Explainer(on_polars, polar[:9], n_orders=10)(polar[20:22])
     np.testing.assert_allclose(from_polars.values, explanation.values, atol=1e-12)
     # A pipeline on text columns: an encoder makes columns that a PCA then mixes.
     model = make_pipeline(OneHotEncoder(sparse_output=False), PCA(3), LinearRegression()).fit(
@@ -210,10 +216,10 @@ def test_invalid_estimates_are_refused(data):
         riesz.Explainer(lambda rows: rows[:, 0])
     with pytest.raises(ValueError, match="the baseline has 2 rows, but 1 are expected"):
         riesz.Explainer(poly, X[:2], game="baseline")
-    with pytest.raises(ValueError, match="permutations = 1"):
-        riesz.Explainer(poly, X[:2], permutations=1)
-    with pytest.raises(ValueError, match="seed = -1"):
-        riesz.Explainer(poly, X[:2], seed=-1)
+    with pytest.raises(ValueError, match="n_orders = 1"):
+        riesz.Explainer(poly, X[:2], n_orders=1)
+    with pytest.raises(ValueError, match="random_state = -1"):
+        riesz.Explainer(poly, X[:2], random_state=-1)
     with pytest.raises(ValueError, match="X has 3 columns, but the model has 4"):
         riesz.Explainer(poly, X[:2])(X[:, :3])
     for function, kind, words in [
@@ -235,18 +241,18 @@ def test_kernel_shap_values_functions_by_coalitions(data):
     X, y = data
     model = SVR(kernel="rbf", gamma=0.2, C=5.0).fit(X, y)
     weights = np.arange(1.0, 9.0)
-    exact = riesz.Explainer(model, X[:8], weights=weights)(X[20:23])
-    explainer = riesz.Explainer(model.predict, X[:8], weights=weights, estimator="kernel_shap")
+    exact = riesz.Explainer(model, X[:8], background_weights=weights)(X[20:23])
+    explainer = riesz.Explainer(model.predict, X[:8], background_weights=weights, estimator="kernel_shap")
     complete = explainer(X[20:23])
     # With all coalitions only rounding errors remain.
     assert explainer.exactness == complete.exactness == "exact" and complete.certificate.holds
     np.testing.assert_allclose(complete.values, exact.values, atol=1e-10)
     wide = np.hstack([X, np.sin(3 * X), X**2])
     forest = RandomForestClassifier(10, random_state=0).fit(wide, np.digitize(y, [-0.5, 0.5]))
-    sampled = riesz.Explainer(forest.predict_proba, wide[:5], estimator="kernel_shap", coalitions=200)(
+    sampled = riesz.Explainer(forest.predict_proba, wide[:5], estimator="kernel_shap", n_coalitions=200)(
         wide[20:22]
     )
-    precise = riesz.Explainer(forest.predict_proba, wide[:5], permutations=100)(wide[20:22])
+    precise = riesz.Explainer(forest.predict_proba, wide[:5], n_orders=100)(wide[20:22])
     error = np.hypot(sampled.std_error, precise.std_error)
     assert (
         sampled.exactness == "estimated"
@@ -258,7 +264,9 @@ def test_conditional_samplers_for_comparison(data):
     X, y = data
     frame = pandas.DataFrame(X, columns=list("abcd"))
     model = SVR(gamma=0.2, C=5.0).fit(frame, y)
-    gaussian = riesz.Explainer(model, frame, game=riesz.Observational(conditional="gaussian", draws=300))
+    gaussian = riesz.Explainer(
+        model, frame, game=riesz.Observational(conditional="gaussian", n_conditional_samples=300)
+    )
     explanation = gaussian(frame[:2])
     assert gaussian.exactness == explanation.exactness == "estimated" and (explanation.std_error > 0).all()
     mean, covariance = X.mean(axis=0), np.cov(X.T)
@@ -280,7 +288,8 @@ def test_conditional_samplers_for_comparison(data):
     assert (np.abs(explanation.values[0] - expected) < 5 * explanation.std_error[0] + 0.03).all()
     for conditional, draws in (("kernel", None), ("copula", 300)):
         alternative = riesz.Explainer(
-            model.predict, game=riesz.Observational(frame, conditional=conditional, draws=draws)
+            model.predict,
+            game=riesz.Observational(frame, conditional=conditional, n_conditional_samples=draws),
         )(frame[:2])
         if conditional == "copula":
             assert (
@@ -296,11 +305,11 @@ def test_conditional_samplers_for_comparison(data):
             {"estimator": "permutation", "game": "observational"},
             "permutations estimate the interventional game",
         ),
-        ({"game": riesz.Observational(draws=1)}, "draws = 1"),
-        ({"coalitions": 9}, "coalitions belongs to the observational game and kernel_shap"),
+        ({"game": riesz.Observational(n_conditional_samples=1)}, "n_conditional_samples = 1"),
+        ({"n_coalitions": 9}, "n_coalitions belongs to the observational game and kernel_shap"),
         (
-            {"permutations": 9, "std_error": 0.1},
-            "std_error belongs to the observational game and kernel_shap",
+            {"n_orders": 9, "target_std_error": 0.1},
+            "target_std_error belongs to the observational game and kernel_shap",
         ),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -324,16 +333,20 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     for background, rows, options in [
         (wide[:5], wide[20:22], {"estimator": "kernel_shap"}),
         (frame[:5], frame[20:22], {"estimator": "kernel_shap"}),
-        (wide[:20], wide[20:22], {"game": riesz.Observational(ridge=0.01)}),
-        (wide[:20], wide[20:22], {"game": riesz.Observational(conditional="gaussian", draws=5)}),
+        (wide[:20], wide[20:22], {"game": riesz.Observational(conditional_ridge=0.01)}),
+        (
+            wide[:20],
+            wide[20:22],
+            {"game": riesz.Observational(conditional="gaussian", n_conditional_samples=5)},
+        ),
     ]:
-        explainer = riesz.Explainer(function, background, coalitions=200, **options)
+        explainer = riesz.Explainer(function, background, n_coalitions=200, **options)
         estimate = explainer(rows)
         call_sizes.clear()
-        extended = explainer.extend(estimate, 600)
+        extended = explainer.refine(estimate, 600)
         added = sum(call_sizes)
         call_sizes.clear()
-        once = riesz.Explainer(function, background, coalitions=600, **options)(rows)
+        once = riesz.Explainer(function, background, n_coalitions=600, **options)(rows)
         np.testing.assert_array_equal(extended.values, once.values)
         np.testing.assert_array_equal(extended.std_error, once.std_error)
         assert (
@@ -342,32 +355,32 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
         )
         assert extended.provenance.run["coalitions valued"] == once.provenance.run["coalitions valued"]
         # The earlier estimate is unchanged, and can be extended again, up to the last coalition.
-        np.testing.assert_array_equal(explainer.extend(estimate, 600).values, extended.values)
+        np.testing.assert_array_equal(explainer.refine(estimate, 600).values, extended.values)
         if getattr(options.get("game"), "conditional", None) != "gaussian":
-            complete = explainer.extend(extended, 4094)
+            complete = explainer.refine(extended, 4094)
             assert complete.exactness == "exact" and complete.certificate.holds
             with pytest.raises(ValueError, match="go on from: its values are exact"):
-                explainer.extend(complete, 5000)
+                explainer.refine(complete, 5000)
     for explanation, words in [
         (estimate[:1], "go on from: selections, files and pickles"),
         (pickle.loads(pickle.dumps(estimate)), "selections, files and pickles"),
         (once, "another explainer's"),
     ]:
         with pytest.raises(ValueError, match=words):
-            explainer.extend(explanation, 1000)
+            explainer.refine(explanation, 1000)
     with pytest.raises(ValueError, match="coalitions = 100: it is a whole number above the .* valued"):
-        explainer.extend(estimate, 100)
-    permutations = riesz.Explainer(function, wide[:5], permutations=3)
+        explainer.refine(estimate, 100)
+    permutations = riesz.Explainer(function, wide[:5], n_orders=3)
     with pytest.raises(ValueError, match="estimated from permutations"):
-        permutations.extend(permutations(wide[:1]), 1000)
+        permutations.refine(permutations(wide[:1]), 1000)
 
 
 def test_functions_are_conditioned_through_landmarks_and_features_too(data):
     X, y = data
     model = SVR(gamma=0.1, C=5.0).fit(X, y)
-    game = lambda **settings: riesz.Observational(X, ridge=0.05, **settings)
+    game = lambda **settings: riesz.Observational(X, conditional_ridge=0.05, **settings)
     exact = riesz.Explainer(model.predict, game=game())(X[:4]).values
-    for name, near, far in [("landmarks", 45, 2), ("random_features", 3000, 3)]:
+    for name, near, far in [("n_conditional_landmarks", 45, 2), ("n_random_features", 3000, 3)]:
         errors = [
             np.abs(riesz.Explainer(model.predict, game=game(**{name: count}))(X[:4]).values - exact).max()
             for count in (near, far)
@@ -378,12 +391,10 @@ def test_functions_are_conditioned_through_landmarks_and_features_too(data):
                 ValueError, match="ridge belongs to the observational game, whose conditional"
             ):
                 riesz.Explainer(model.predict, game=game(conditional=conditional, **{name: near}))
-    with pytest.raises(
-        ValueError, match="draws belongs to conditional distributions that are gaussian or copula"
-    ):
-        riesz.Explainer(model.predict, game=game(draws=10))
-    with pytest.raises(ValueError, match="conjugate_gradients belongs to the observational game of a model"):
-        riesz.Explainer(model.predict, game=game(conjugate_gradients=1e-6))
+    with pytest.raises(ValueError, match="n_conditional_samples belongs to conditional distributions"):
+        riesz.Explainer(model.predict, game=game(n_conditional_samples=10))
+    with pytest.raises(ValueError, match="cg_tol belongs to the observational game of a model"):
+        riesz.Explainer(model.predict, game=game(cg_tol=1e-6))
 
 
 def test_few_features_are_explained_by_all_coalitions():
@@ -397,7 +408,7 @@ def test_few_features_are_explained_by_all_coalitions():
         assert ("estimated because" in explanation.provenance.run) != exact
     with pytest.raises(ValueError, match="its values are exact"):
         explainer = riesz.Explainer(f, -np.ones((1, 3)))
-        explainer.extend(explainer(np.ones((1, 3))), 100)
+        explainer.refine(explainer(np.ones((1, 3))), 100)
 
 
 def test_settings_without_a_use_are_refused(data):
@@ -405,21 +416,22 @@ def test_settings_without_a_use_are_refused(data):
     exact, estimated = SVR().fit(X, y), SVR(kernel="sigmoid").fit(X, y)
     tied = riesz.KernelRidge(kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y)
     for option, words in [
-        ({"permutations": 9}, "permutations belongs to the estimator by permutations"),
-        ({"seed": 0}, "seed belongs to values that are drawn"),
-        ({"coalitions": 9}, "coalitions belongs to the observational game and kernel_shap"),
+        ({"n_orders": 9}, "n_orders belongs to the estimator by permutations"),
+        ({"n_coalitions": 9}, "n_coalitions belongs to the observational game and kernel_shap"),
     ]:
         for background in (None, X[:5]):
             with pytest.raises(ValueError, match=words):
                 riesz.Explainer(exact, background, **option)
-        if "coalitions" not in option:
+        if "n_coalitions" not in option:
             for model in (estimated, tied, estimated.predict):
                 riesz.Explainer(model, X[:5], **option)
-    # A seed is used if landmarks are chosen.
-    game = riesz.Observational(X, landmarks=5, ridge=0.1)
-    first, other, again = (riesz.Explainer(exact, game=game, seed=s)(X[:2]).values for s in (1, 2, 1))
+    # A seed is allowed where nothing is drawn, so that all models take the same arguments.
+    seeded, plain = (riesz.Explainer(exact, X[:5], **option)(X[:2]) for option in ({"random_state": 0}, {}))
+    assert (seeded.values == plain.values).all()
+    game = riesz.Observational(X, n_conditional_landmarks=5, conditional_ridge=0.1)
+    first, other, again = (riesz.Explainer(exact, game=game, random_state=s)(X[:2]).values for s in (1, 2, 1))
     assert (first != other).any() and (first == again).all()
-    riesz.Explainer(exact.predict, X[:5], estimator="permutation", permutations=9, seed=4)
+    riesz.Explainer(exact.predict, X[:5], estimator="permutation", n_orders=9, random_state=4)
 
 
 def test_invalid_rows_are_refused(data):

@@ -214,7 +214,7 @@ def test_groups_and_weights(data):
     X, y = data
     model = SVR().fit(X, y)
     weights = np.arange(1.0, 6.0)
-    explanation = riesz.Explainer(model, X[:5], groups={"pair": [1, 3]}, weights=weights)(X[9:10])
+    explanation = riesz.Explainer(model, X[:5], groups={"pair": [1, 3]}, background_weights=weights)(X[9:10])
     assert explanation.feature_names == ["x0", "pair", "x2"]
     players = [[0], [1, 3], [2]]
 
@@ -360,8 +360,8 @@ def test_explainers_are_copied_and_pickled(data, tmp_path):
     riesz.Expansion(riesz.kernels.RBF(), X, y).save(tmp_path / "m.riesz")
     shared = {
         "groups": {"pair": [1, 3]},
-        "weights": np.arange(1.0, 6.0),
-        "threads": 1,
+        "background_weights": np.arange(1.0, 6.0),
+        "n_jobs": 1,
         "output_names": ["price"],
     }
     for model, options in [
@@ -369,7 +369,7 @@ def test_explainers_are_copied_and_pickled(data, tmp_path):
         (make_pipeline(StandardScaler(), SVR()).fit(X, y), shared),
         (
             SVR(kernel="sigmoid").fit(X, y),
-            {"seed": 3, "estimator": "kernel_shap", "std_error": 9.0, **shared},
+            {"random_state": 3, "estimator": "kernel_shap", "target_std_error": 9.0, **shared},
         ),
         (tmp_path / "m.riesz", shared),
     ]:

@@ -36,27 +36,27 @@ def test_experiments_condition_the_effect(model):
     x, y, sd = np.array([-1.0, 0.3, 1.2]), np.array([4.0, 2.0, 2.5]), 0.2
     effect = model.effect(np.concatenate([x, GRID]))
     # Without experiments the posterior is the effect plus the discrepancy.
-    variance = model.posterior(GRID).sd[0] ** 2 - model.effect(GRID).sd[0] ** 2
+    variance = model.posterior(GRID).std[0] ** 2 - model.effect(GRID).std[0] ** 2
     points = np.concatenate([x, GRID])
     cov = effect.cov + discrepancy(model, points, points, variance)
     gain = cov[3:, :3] @ np.linalg.inv(cov[:3, :3] + sd**2 * np.eye(3))
-    posterior = model.observe(x, y, sd=sd).posterior(GRID)
+    posterior = model.observe(x, y, std=sd).posterior(GRID)
     np.testing.assert_allclose(posterior.mean, effect.mean[3:] + gain @ (y - effect.mean[:3]), atol=1e-8)
     np.testing.assert_allclose(posterior.cov, cov[3:, 3:] - gain @ cov[:3, 3:], atol=1e-8)
     np.testing.assert_array_equal(model.effect(GRID).mean, effect.mean[3:])
     contrast = model.posterior(1.0, baseline=0.0)
     ends = model.posterior([1.0, 0.0])
     assert contrast.mean[0] == pytest.approx(ends.mean[0] - ends.mean[1])
-    assert contrast.sd[0] ** 2 == pytest.approx(np.array([1, -1]) @ ends.cov @ np.array([1, -1]))
+    assert contrast.std[0] ** 2 == pytest.approx(np.array([1, -1]) @ ends.cov @ np.array([1, -1]))
 
 
 @pytest.mark.parametrize("minimize", [True, False])
 def test_suggestions_maximise_expected_improvement(model, minimize):
-    model.observe([-1.0, 0.3], [4.0, 2.0], sd=0.1)
+    model.observe([-1.0, 0.3], [4.0, 2.0], std=0.1)
     posterior, tried = model.posterior(GRID), model.posterior([-1.0, 0.3]).mean
     sign = -1 if minimize else 1
-    z = sign * (posterior.mean - sign * np.max(sign * tried)) / posterior.sd
-    expected = posterior.sd * (norm.pdf(z) + z * norm.cdf(z))
+    z = sign * (posterior.mean - sign * np.max(sign * tried)) / posterior.std
+    expected = posterior.std * (norm.pdf(z) + z * norm.cdf(z))
     suggestion = model.suggest(candidates=GRID, minimize=minimize, acquisition="ei")
     assert suggestion.treatments["dose"][0] == GRID[np.argmax(expected)]
     assert suggestion.acquisition[0] == pytest.approx(expected.max(), rel=1e-6)
@@ -67,20 +67,20 @@ def test_suggestions_maximise_expected_improvement(model, minimize):
 
 
 def test_batches_are_chosen_one_by_one(model):
-    batch = model.observe(0.0, 3.0, sd=0.1).suggest(3, bounds=(-1, 1), minimize=False)
+    batch = model.observe(0.0, 3.0, std=0.1).suggest(3, bounds=(-1, 1), minimize=False)
     doses = batch.treatments["dose"]
     assert len(batch) == 3 and np.abs(doses).max() <= 1
     first = model.posterior(doses[:1])
-    np.testing.assert_allclose([batch.mean[0], batch.sd[0]], [first.mean[0], first.sd[0]], rtol=1e-9)
-    second = model.observe(doses[0], batch.mean[0], sd=0.1).suggest(bounds=(-1, 1), minimize=False)
-    assert second.treatments["dose"][0] == doses[1] and second.sd[0] == pytest.approx(batch.sd[1])
+    np.testing.assert_allclose([batch.mean[0], batch.std[0]], [first.mean[0], first.std[0]], rtol=1e-9)
+    second = model.observe(doses[0], batch.mean[0], std=0.1).suggest(bounds=(-1, 1), minimize=False)
+    assert second.treatments["dose"][0] == doses[1] and second.std[0] == pytest.approx(batch.std[1])
     frame = batch.to_frame()
-    assert list(frame.columns) == ["dose", "mean", "sd", "expected_improvement", "acquisition", "support"]
+    assert list(frame.columns) == ["dose", "mean", "std", "expected_improvement", "acquisition", "support"]
     assert "acquisition" in repr(batch)
 
 
 def test_costs_divide_gains(model):
-    model.observe(0.0, 3.0, sd=0.1)
+    model.observe(0.0, 3.0, std=0.1)
     costless = model.suggest(candidates=[-1.0, 1.0])
     dear = model.suggest(
         candidates=[-1.0, 1.0],
@@ -119,10 +119,10 @@ def test_levels_are_enumerated():
 @pytest.mark.parametrize("prior", ["effect", "imp", "bayesime", "rank-one", "cbo", "none"])
 def test_every_prior_finds_the_minimum(prior):
     truth = lambda dose: (dose - 0.6) ** 2 + 2
-    model = fitted().observe(-1.5, truth(-1.5), sd=1e-3)
+    model = fitted().observe(-1.5, truth(-1.5), std=1e-3)
     for _ in range(12):
         dose = model.suggest(candidates=GRID, prior=prior).treatments["dose"][0]
-        model.observe(dose, truth(dose), sd=1e-3)
+        model.observe(dose, truth(dose), std=1e-3)
     assert model.experiments_["volume"].min() < 2.02
 
 
@@ -144,9 +144,9 @@ def test_experiments_are_kept_and_forgotten(model):
         (lambda fusion: fusion.observe(0.0, np.nan), "outcomes: nan is not finite"),
         (lambda fusion: fusion.observe(0.0, "much"), "is not numbers"),
         (lambda fusion: fusion.observe(np.inf, 1.0), "inf"),
-        (lambda fusion: fusion.observe(0.0, 1.0, sd=-1), "standard deviations are 0 or more"),
+        (lambda fusion: fusion.observe(0.0, 1.0, std=-1), "standard deviations are 0 or more"),
         (
-            lambda fusion: fusion.observe(0.0, 1.0, sd=1).observe(0.0, 1.0),
+            lambda fusion: fusion.observe(0.0, 1.0, std=1).observe(0.0, 1.0),
             "give it of all experiments or of none",
         ),
         (lambda fusion: fusion.observe({"statin": 0.0}, 1.0), "has no column 'dose'"),

@@ -139,7 +139,7 @@ def test_other_models_are_enumerated_or_estimated():
     agrees(search, search.decision_function, False, short)
     # For a text with many words, values are estimated from a sample of their orders.
     long = ["the worst plot of all and a good cast is not a bad film"]
-    explainer = riesz.Explainer(search, permutations=32, seed=1)
+    explainer = riesz.Explainer(search, n_orders=32, random_state=1)
     explanation = explainer(long)
     assert (
         explanation.exactness == "estimated"
@@ -242,7 +242,7 @@ def test_texts_come_in_lists_and_columns(tmp_path):
     with pytest.warns(UserWarning, match="the background is not used"):
         riesz.Explainer(model, background=TEXTS)
     for options, words in [
-        ({"weights": [1.0]}, "weights has no use"),
+        ({"background_weights": [1.0]}, "background_weights has no use"),
         ({"index": "k-SII"}, "index of features alone"),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -302,7 +302,7 @@ def test_steps_after_normalisation_keep_shapley_values(step):
     target = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.5])
     model = make_pipeline(TfidfVectorizer(), step, Ridge(0.1)).fit(texts, target)
     words = texts[1].split()
-    explanation = riesz.Explainer(model, seed=0)([texts[1]])
+    explanation = riesz.Explainer(model, random_state=0)([texts[1]])
     value = lambda kept: model.predict([" ".join(words[i] for i in kept)])[0]
     orders = list(itertools.permutations(range(len(words))))
     expected = np.zeros(len(words))

@@ -143,8 +143,8 @@ def cases():
     yield model("global", "train.csv", ["--model", "gp"], importance, sage, anova)
     yield from preference_cases()
     yield from downscaling_cases()
-    yield "compare", [["compare", "left.csv", "right.csv", "-o", "OUT"]]
-    yield "depend", [["depend", "train.csv", "--target", "y", "-o", "OUT"]]
+    yield "two-sample", [["test", "two-sample", "left.csv", "right.csv", "-o", "OUT"]]
+    yield "independence", [["test", "independence", "train.csv", "--target", "y", "-o", "OUT"]]
     yield "select", [["select", "train.csv", "--target", "y", "-o", "OUT"]]
     yield from effect_cases()
 
@@ -196,8 +196,8 @@ def effect_cases():
     ):
         table = str(DATA / f"tests/data/{name}.csv")
         yield (
-            f"effect {name}",
-            [["effect", table, "--graph", graph, "--treatment", treatment, "--outcome", "Y", "-o", "OUT"]],
+            f"causal effect {name}",
+            [["causal", "effect", table, "--graph", graph, "--treatment", treatment, "--outcome", "Y", "-o", "OUT"]],
         )
 
 

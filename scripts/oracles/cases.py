@@ -40,7 +40,7 @@ def stationary(profile, columns, lengthscale, isotropic=False, **extra):
         profile=profile,
         **extra,
         columns=columns,
-        lengthscale=lengthscale,
+        length_scale=lengthscale,
         ard=True,
         isotropic=isotropic,
     )

@@ -72,14 +72,14 @@ FUNCTIONS = {
 
 #: Cases: number of players, number of background rows, settings.
 WAYS = {
-    "permutations 2, 1 background row": (9, 1, {"permutations": 2}),
-    "permutations 40, 1 background row": (10, 1, {"permutations": 40}),
-    "permutations 6, 3 background rows": (9, 3, {"permutations": 6}),
-    "permutations 2, 8 background rows": (8, 8, {"permutations": 2}),
-    "permutations 2, 50 background rows": (9, 50, {"permutations": 2}),
-    "kernel_shap, 30 coalitions": (8, 1, {"estimator": "kernel_shap", "coalitions": 30}),
-    "kernel_shap, 40 coalitions, 3 rows": (10, 3, {"estimator": "kernel_shap", "coalitions": 40}),
-    "kernel_shap, 300 coalitions": (10, 1, {"estimator": "kernel_shap", "coalitions": 300}),
+    "permutations 2, 1 background row": (9, 1, {"n_orders": 2}),
+    "permutations 40, 1 background row": (10, 1, {"n_orders": 40}),
+    "permutations 6, 3 background rows": (9, 3, {"n_orders": 6}),
+    "permutations 2, 8 background rows": (8, 8, {"n_orders": 2}),
+    "permutations 2, 50 background rows": (9, 50, {"n_orders": 2}),
+    "kernel_shap, 30 coalitions": (8, 1, {"estimator": "kernel_shap", "n_coalitions": 30}),
+    "kernel_shap, 40 coalitions, 3 rows": (10, 3, {"estimator": "kernel_shap", "n_coalitions": 40}),
+    "kernel_shap, 300 coalitions": (10, 1, {"estimator": "kernel_shap", "n_coalitions": 300}),
 }
 
 
@@ -110,7 +110,8 @@ def of_function(rng, kind, way):
         x, background = np.abs(x), -np.abs(background)
     present = np.arange(2**d)[:, None] >> np.arange(d) & 1 == 1
     truth = shapley(np.mean([function(np.where(present, x, b)) for b in background], axis=0))
-    explanation = riesz.Explainer(function, background, seed=int(rng.integers(2**32)), **settings)([x])
+    explainer = riesz.Explainer(function, background, random_state=int(rng.integers(2**32)), **settings)
+    explanation = explainer([x])
     assert explanation.exactness == "estimated", way
     return explanation.values[0] - truth, explanation.std_error[0]
 
@@ -131,8 +132,8 @@ def of_rare_event(rng, d, limit, draws):
         slope = np.linalg.solve(fitted[np.ix_(on, on)], fitted[on, 0])
         centre, variance = mean[0] + slope @ (x - mean)[on], fitted[0, 0] - slope @ fitted[on, 0]
         values[s] = 10.0 * norm.sf(limit, centre, math.sqrt(variance))
-    game = riesz.Observational(reference, conditional="gaussian", draws=draws)
-    explanation = riesz.Explainer(function, game=game, seed=int(rng.integers(2**32)))([x])
+    game = riesz.Observational(reference, conditional="gaussian", n_conditional_samples=draws)
+    explanation = riesz.Explainer(function, game=game, random_state=int(rng.integers(2**32)))([x])
     return explanation.values[0] - shapley(values), explanation.std_error[0]
 
 

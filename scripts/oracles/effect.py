@@ -135,7 +135,7 @@ def coverage(design, seed, repetitions):
         data = design.sample(np.random.default_rng([seed, k]), design.n)
         effect = fitted(design, data, k).effect(pd.DataFrame(design.settings), baseline=design.baseline)
         errors.append(effect.mean - truth)
-        sds.append(effect.sd)
+        sds.append(effect.std)
     errors, sds = np.array(errors), np.array(sds)
     shares = {}
     for level, reach in LEVELS.items():
@@ -186,9 +186,9 @@ def rivals(seed):
             dml = LinearDML(random_state=0).fit(data["y"], data["x"], W=data[["z"]])
             estimates["EconML"] = float(dml.const_marginal_ate())
         for who, other in estimates.items():
-            apart = (ours.mean[0] - other) / ours.sd[0]
+            apart = (ours.mean[0] - other) / ours.std[0]
             print(
-                f"{design.name:22} riesz {ours.mean[0]:.3f} ± {ours.sd[0]:.3f}, {who} {other:.3f}, truth "
+                f"{design.name:22} riesz {ours.mean[0]:.3f} ± {ours.std[0]:.3f}, {who} {other:.3f}, truth "
                 f"{design.truth[-1]}"
             )
             right &= abs(apart) < 4

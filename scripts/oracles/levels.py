@@ -79,10 +79,11 @@ def hsic(rows, targets, n, d=3, **settings):
 
 
 def drawn(rng):
-    return {"permutations": DRAWS, "seed": int(rng.integers(2**32)), "threads": 1}
+    return {"n_permutations": DRAWS, "random_state": int(rng.integers(2**32)), "n_jobs": 1}
 
 
-PRODUCT, BIASED, AGGREGATED = {"factors": "product"}, {"estimator": "biased"}, {"lengthscales": SCALES}
+PRODUCT, BIASED = {"kernel_factors": "product"}, {"estimator": "biased"}
+AGGREGATED = {"length_scale_multiples": SCALES}
 LINEAR = {"kernel": Linear()}
 
 #: For each case its test, and whether rejection rates equal the level.
@@ -107,7 +108,7 @@ NULL = {
     **{f"hsic, {rows}, unbiased": (hsic(rows, rows, 20, estimator="unbiased"), False) for rows in ROWS},
     **{f"hsic, {rows}, product": (hsic(rows, rows, 20, **PRODUCT), False) for rows in ROWS},
     "hsic, normal, aggregated": (hsic("normal", "normal", 20, **AGGREGATED), False),
-    "hsic, normal, by the target": (hsic("normal", "normal", 20, side="Y"), True),
+    "hsic, normal, by the target": (hsic("normal", "normal", 20, attribute_to="Y"), True),
     "hsic, counts as classes": (hsic("normal", "counts", 25, target_kernel=Categorical()), False),
     "hsic, far from 0, Linear()": (hsic("far from 0", "normal", 20, 2, kernel=Linear()), True),
 }  # fmt: skip
@@ -128,7 +129,7 @@ def dependent(rng, **settings):
 def fine(rng):
     X = rng.random((150, 1)) * 6
     Z = np.array([v for v in rng.random(2000) * 6 if rng.random() < 0.5 * (1 + np.sin(6 * v))])[:150, None]
-    return riesz.mmd_test(X, Z, lengthscales=[0.05, 0.25, 1, 4], **drawn(rng))
+    return riesz.mmd_test(X, Z, length_scale_multiples=[0.05, 0.25, 1, 4], **drawn(rng))
 
 
 def moved(rng, offset):
@@ -152,7 +153,7 @@ def sign(rng):
 #: For each case its test, a p-value, and the smallest allowed probability that this is at most .05.
 POWER = {
     "the hidden feature": (shifted, lambda result: result.adjusted_pvalues[1], 0.8),
-    "the hidden feature, alone": (shifted, lambda result: result.alone_pvalues[1], 0.9),
+    "the hidden feature, alone": (shifted, lambda result: result.marginal_pvalues[1], 0.9),
     "dependence alone": (dependent, lambda result: result.pvalue, 0.8),
     "a fine difference, aggregated": (fine, lambda result: result.pvalue, 0.8),
     "moved by 1, Linear()": (lambda rng: moved(rng, 0.0), lambda result: result.pvalue, 0.9),
@@ -164,14 +165,14 @@ POWER = {
         lambda result: result.adjusted_pvalues[0],
         0.7,
     ),
-    "three together": (sign, lambda result: result.beyond.pvalue, 0.8),
+    "three together": (sign, lambda result: result.higher_order.pvalue, 0.8),
 }
 
 #: For each case its test, and a p-value that keeps its level although other features differ.
 BYSTANDERS = {
-    "mmd, alone": (shifted, lambda result: result.alone_pvalues[2]),
-    "mmd, alone, where dependence differs": (dependent, lambda result: result.alone_pvalues[0]),
-    "hsic, alone": (curved, lambda result: result.alone_pvalues[3]),
+    "mmd, alone": (shifted, lambda result: result.marginal_pvalues[2]),
+    "mmd, alone, where dependence differs": (dependent, lambda result: result.marginal_pvalues[0]),
+    "hsic, alone": (curved, lambda result: result.marginal_pvalues[3]),
 }
 
 
@@ -182,10 +183,10 @@ def pvalues(result):
         "adjusted": result.adjusted_pvalues.min(),
         "first feature": result.pvalues[0],
     }
-    if result.alone_pvalues is not None:
-        by_name["first alone"] = result.alone_pvalues[0]
-    if result.beyond is not None:
-        by_name["beyond"] = result.beyond.pvalue
+    if result.marginal_pvalues is not None:
+        by_name["first alone"] = result.marginal_pvalues[0]
+    if result.higher_order is not None:
+        by_name["beyond"] = result.higher_order.pvalue
     return by_name
 
 

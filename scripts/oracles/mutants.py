@@ -76,12 +76,12 @@ TABLE = [
     "predict m.riesz @",
     "explain m.riesz @",
     "explain m.riesz @ --game observational --background @",
-    "compare @ train.csv --permutations 9",
-    "depend @ --target y --permutations 9",
+    "test two-sample @ train.csv --permutations 9",
+    "test independence @ --target y --permutations 9",
     "fit @ --target y --ridge 1 -o $",
     "fit @ --target c --model svc -o $",
     "explain m.riesz train.csv --background @ -o $.json",
-    "select @ --target y",
+    "test select @ --target y",
     "plot beeswarm e.csv @ -o $.svg",
 ]
 MODEL = [
@@ -104,7 +104,7 @@ COMMANDS = {
     "train.csv": TABLE,
     "train.parquet": TABLE,
     "zstd.parquet": TABLE,
-    "groups.txt": ["explain m.riesz train.csv --groups @", "compare train.csv train.csv --groups @ --permutations 9"],
+    "groups.txt": ["explain m.riesz train.csv --groups @", "test two-sample train.csv train.csv --groups @ --permutations 9"],
 }  # fmt: skip
 
 

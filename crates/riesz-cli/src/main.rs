@@ -5,12 +5,12 @@ mod commands;
 mod console;
 mod exit;
 mod explain_run;
+mod explanation_summary;
 mod io;
 mod output_format;
 mod program;
 mod question_args;
 mod rates;
-mod test_output;
 mod top;
 
 use std::cell::Cell;
@@ -20,8 +20,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use args::Global;
 use commands::{
-    anova, compare, completions, convert, demo, depend, downscale, explain, fit, fuse, graph, importance,
-    inspect, merge, plot, predict, prefer, report, select, solve, statistics, verify,
+    causal, completions, convert, demo, distributed, downscale, effects, explain, fit, importance, inspect,
+    plot, predict, prefer, report, test, verify,
 };
 use console::Console;
 use exit::{Failure, Result};
@@ -36,10 +36,10 @@ Examples:
   riesz explain libsvm.model new.csv --game baseline --baseline typical.csv
   riesz explain m.riesz new.csv -o why.json && riesz plot beeswarm why.json -o why.svg
   riesz importance m.riesz train.csv                          which features matter overall
-  riesz anova m.riesz train.csv --of age -o age.svg           the component of a single feature
-  riesz compare a.csv b.csv -o differ.html                    the features in which two samples differ
-  riesz depend data.csv --target price                        the features on which a column depends
-  riesz effect data.csv --graph 'age -> dose; age -> y; dose -> y' --treatment dose --outcome y
+  riesz effects m.riesz train.csv --of age -o age.svg         the component of a single feature
+  riesz test two-sample a.csv b.csv -o differ.html            the features in which two samples differ
+  riesz test independence data.csv --target price             the features on which a column depends
+  riesz causal effect data.csv --graph 'age -> dose; age -> y; dose -> y' --treatment dose --outcome y
   riesz inspect m.riesz                                       the contents of a file";
 
 /// Kernel machines that explain themselves with exact Shapley values.
@@ -66,23 +66,16 @@ pub enum Command {
     /// Compute the importance of features: their shares of the output's variance, or of the reduction of the
     /// loss
     Importance(importance::Args),
-    /// Decompose a model into components of single features and pairs: curves and surfaces (functional ANOVA)
-    Anova(anova::Args),
-    /// Test whether two samples differ, and in which features
-    Compare(Box<compare::Args>),
-    /// Test whether a target depends on the other columns, and on which
-    Depend(Box<depend::Args>),
-    /// Rank features by the dependence of a target on them
-    Select(select::Args),
+    /// Draw the effects of single features and pairs: curves and surfaces (functional ANOVA)
+    Effects(effects::Args),
+    /// Test two samples for a difference, or columns for dependence, with attribution; select features
+    Test(test::Args),
     /// Learn preferences from duels, and predict, rank and explain them
     Prefer(Box<prefer::Args>),
     /// Learn a map of single rows from averages or totals over groups of rows
     Downscale(Box<downscale::Args>),
-    /// Check with a causal graph whether an effect is identified by what studies measured
-    Graph(Box<graph::Args>),
-    /// Estimate the causal effect of a treatment on an outcome, from one table or across studies
-    #[command(visible_alias = "fuse")]
-    Effect(Box<fuse::Args>),
+    /// Estimate causal effects of treatments from one table or across studies, and check causal graphs
+    Causal(causal::Args),
     /// Draw an explanation
     Plot(plot::Args),
     /// Write a page about an explanation that opens in any browser, offline
@@ -95,12 +88,8 @@ pub enum Command {
     Convert(convert::Args),
     /// Fit, explain and report on bundled diabetes data
     Demo(demo::Args),
-    /// Add up the statistics of units of a large fit, or subtract some of them
-    Merge(merge::Args),
-    /// Solve a large fit from its statistics
-    Solve(solve::Args),
-    /// Process a unit of work of a large fit, on any machine that can read the files
-    Statistics(statistics::Args),
+    /// Run the steps of a large fit on several machines
+    Distributed(distributed::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
 }
@@ -165,23 +154,18 @@ fn run(cli: Cli) -> Result<()> {
         Command::Predict(args) => predict::run(&args, global, console),
         Command::Explain(args) => explain::run(&args, global, console),
         Command::Importance(args) => importance::run(&args, global, console),
-        Command::Anova(args) => anova::run(&args, global, console),
-        Command::Compare(args) => compare::run(&args, global, console),
-        Command::Depend(args) => depend::run(&args, global, console),
-        Command::Select(args) => select::run(&args, global, console),
+        Command::Effects(args) => effects::run(&args, global, console),
+        Command::Test(args) => test::run(&args, global, console),
         Command::Prefer(args) => prefer::run(&args, global, console),
         Command::Downscale(args) => downscale::run(&args, global, console),
-        Command::Graph(args) => graph::run(&args, global, console),
-        Command::Effect(args) => fuse::run(&args, global, console),
+        Command::Causal(args) => causal::run(&args, global, console),
         Command::Plot(args) => plot::run(&args, global),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),
         Command::Verify(args) => verify::run(&args, global, console),
         Command::Convert(args) => convert::run(&args),
         Command::Demo(args) => demo::run(&args, global, console),
-        Command::Merge(args) => merge::run(&args, global, console),
-        Command::Solve(args) => solve::run(&args, global, console),
-        Command::Statistics(args) => statistics::run(&args, global, console),
+        Command::Distributed(args) => distributed::run(&args, global, console),
         Command::Completions(args) => completions::run(&args, Cli::command()),
     }
 }

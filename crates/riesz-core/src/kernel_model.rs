@@ -365,7 +365,7 @@ mod tests {
             let columns = vec![Column::numeric("x"), Column { name: "c".into(), kind }];
             let values = (0..n).map(|i| i as f64 / 3.0).chain(codes.iter().map(|&c| f64::from(c))).collect();
             let points = Table::from_column_major(columns, n, values).unwrap();
-            let text = format!("rbf(x, lengthscale=1) * categorical(c, similarity={similarity})");
+            let text = format!("rbf(x, length_scale=1) * categorical(c, similarity={similarity})");
             let kernel = KernelExpression::parse(&text).unwrap().resolve(&points, &ColumnScaling::raw(2)).unwrap();
             let model = KernelExpansion::new(kernel, points.clone(), Matrix::column_vector(coef[..n].to_vec()), vec![0.5]).unwrap();
             let extended = model.clone().with_unknown_level().unwrap();

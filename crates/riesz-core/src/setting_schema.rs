@@ -45,7 +45,7 @@ pub enum Range {
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// Name in Python's spelling; on the command line `a_name` is `--a-name`.
+    /// Name in Python's spelling; on the command line `a_name` is `--a-name` and `n_rows` is `--rows`.
     pub name: &'static str,
     /// Placeholder of the value in help texts.
     pub placeholder: &'static str,

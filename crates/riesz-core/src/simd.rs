@@ -196,8 +196,8 @@ pub use arm::Neon;
 impl Lanes {
     /// Eight zeros.
     pub const ZERO: Self = Self([0.0; LANES]);
-    /// Eight ones.
-    pub const ONES: Self = Self([1.0; LANES]);
+    /// The number 1 in every lane.
+    pub const ONE: Self = Self([1.0; LANES]);
 
     /// Copies a number to all lanes.
     #[inline(always)]

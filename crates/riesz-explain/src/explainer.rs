@@ -412,9 +412,10 @@ impl<'m> Explainer<'m> {
     /// use riesz::{KernelExpansion, Explainer, Game, Kernel, Matrix, Question, Table};
     ///
     /// let points: Vec<Vec<f64>> = (0..20).map(|i| (0..300).map(|j| f64::from((i * j + i) % 7)).collect()).collect();
-    /// let lengthscales: Vec<f64> = (0..300).map(|j| 3.0 + f64::from(j)).collect();
+    /// let length_scales: Vec<f64> = (0..300).map(|j| 3.0 + f64::from(j)).collect();
     /// let coef = Matrix::column_vector((0..20).map(|i| f64::from(i % 3) - 1.0).collect());
-    /// let model = KernelExpansion::new(Kernel::gaussian(&lengthscales), Table::from_rows(&points)?, coef, vec![0.0])?;
+    /// let kernel = Kernel::gaussian(&length_scales);
+    /// let model = KernelExpansion::new(kernel, Table::from_rows(&points)?, coef, vec![0.0])?;
     /// let question = Question::from(Game::Functional).with_index("k-sii".parse()?);
     /// let top = Explainer::new(&model, question)?.top_interactions(&model.support_points.select_rows(&[3]), 5, None)?;
     /// let strongest = top.of_row(0, 0);

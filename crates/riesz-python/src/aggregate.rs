@@ -125,7 +125,7 @@ pub struct Start {
     /// `None` for the value of the conventions, here and in `mediation_noise`.
     row_noise: Option<f64>,
     mediation_noise: Option<f64>,
-    /// The mediators' kernel in JSON, the ridge and whether the embedding is centred (`None` for the values
+    /// The mediators' kernel in JSON, the ridge and whether the embedding is centered (`None` for the values
     /// of the conventions), and whether every row is an example.
     mediation: Option<(String, Option<f64>, Option<bool>, bool)>,
     /// For a regression of targets on mediators instead of rows: whether bags are tied to it by a variance
@@ -155,9 +155,9 @@ impl Start {
             None => default_process,
         };
         let mediation = self.mediation.as_ref().zip(default_process.mediation).map(
-            |((_, ridge, centred, rows), default_mediation)| Mediation {
+            |((_, ridge, centered, rows), default_mediation)| Mediation {
                 ridge: ridge.unwrap_or(default_mediation.ridge),
-                centred: centred.unwrap_or(default_mediation.centred),
+                centered: centered.unwrap_or(default_mediation.centered),
                 counts: if *rows { BagWeighting::Mass } else { BagWeighting::One },
                 ..default_mediation
             },

@@ -60,7 +60,7 @@ pub fn update_effect(
     };
     let (estimate, numbers) =
         interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?;
-    Ok((estimate_parts(py, estimate)?, (numbers.variance, numbers.lengthscale, numbers.noise)))
+    Ok((estimate_parts(py, estimate)?, (numbers.variance, numbers.length_scale, numbers.noise)))
 }
 
 /// Suggests the next treatments to try, over all effects.

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::discrepancy::feature_ranking::{Method, rank_until};
 use riesz::discrepancy::{
-    self, AttributionRequest, FactorKind, MmdEstimator, Null, TestSettings, lengthscale_grid, residuals,
+    self, AttributionRequest, FactorKind, MmdEstimator, Null, TestSettings, length_scale_grid, residuals,
 };
 use riesz::model_card::CardEntry;
 use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
@@ -43,7 +43,7 @@ fn settings(columns: &[Column], options: Options) -> PyResult<TestSettings> {
 
 fn factors(name: &str) -> PyResult<FactorKind> {
     FactorKind::named(name)
-        .ok_or_else(|| refuse(format!("factors = '{name}': it must be 'orthogonal' or 'product'")))
+        .ok_or_else(|| refuse(format!("kernel_factors = '{name}': it must be 'orthogonal' or 'product'")))
 }
 
 /// Parses kernels in riesz's JSON form.
@@ -62,14 +62,14 @@ fn kernels(
     if kernels.is_empty() {
         kernels.push(settings.factors.default_kernel(sample, settings.groups.as_ref())?);
     }
-    Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, multiples)).collect())
+    Ok(kernels.iter().flat_map(|kernel| length_scale_grid(kernel, multiples)).collect())
 }
 
 /// The exception for an error of a test, with the names of the Python arguments.
 fn refuse_test(error: Error) -> PyErr {
     match &error {
         Error::NotProduct { .. } => {
-            refuse(format!("{error}; or give attribute=False for the statistic alone"))
+            refuse(format!("{error}; or give attribution=None for the statistic alone"))
         }
         Error::TooFew { subject, needed, unit } => {
             let name = match subject.as_str() {

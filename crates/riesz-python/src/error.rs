@@ -18,7 +18,6 @@ pub(crate) fn raise(error: Error) -> PyErr {
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         Error::Parameter { name, value, allowed } => {
             let name = match name.as_str() {
-                "lengthscale" => "length_scale".into(),
                 "period" => "periodicity".into(),
                 "tolerance" => "tol".into(),
                 _ => name,

@@ -2,7 +2,7 @@
 
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
-use riesz::kernel::{ColumnScaling, Lengthscale, lengthscales};
+use riesz::kernel::{ColumnScaling, LengthScale};
 use riesz::kernel::{FactorSchema, Term, registry};
 use riesz::{Column, Kernel};
 
@@ -32,14 +32,14 @@ pub(crate) fn kernel_help() -> String {
 #[pyfunction]
 pub(crate) fn length_scales(rows: PyReadonlyArray2<'_, f64>, rule: &str) -> PyResult<Vec<f64>> {
     let rule = match rule {
-        "median" => Lengthscale::Median,
-        "median_per_feature" => Lengthscale::MedianPerFeature,
+        "median" => LengthScale::Median,
+        "median_per_feature" => LengthScale::MedianPerFeature,
         _ => return Err(refuse(format!("unknown rule '{rule}' for length scales"))),
     };
     let rows = rows.as_array();
     let rows = table(&Column::numbered(rows.ncols()), rows).map_err(refuse)?;
     let columns: Vec<usize> = (0..rows.width()).collect();
-    lengthscales(&rows, &columns, &ColumnScaling::raw(rows.width()), rule).map_err(raise)
+    riesz::kernel::length_scales(&rows, &columns, &ColumnScaling::raw(rows.width()), rule).map_err(raise)
 }
 
 /// A kernel, as a sum of terms, in riesz's JSON form.

@@ -323,7 +323,7 @@ pub fn explain_duels(
         _ => {
             let ridge = conditioning.0.map_or(Ridge::CrossValidated, Ridge::Fixed);
             let conditioning_settings =
-                Conditioning { ridge, centred: conditioning.1, seed, ..Conditioning::default() };
+                Conditioning { ridge, centered: conditioning.1, seed, ..Conditioning::default() };
             Some(DuelGame::Observational(items()?, conditioning_settings))
         }
     };

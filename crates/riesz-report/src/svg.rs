@@ -299,7 +299,7 @@ impl Canvas {
         ));
     }
 
-    /// Draws centred text on a coloured background, without a rim.
+    /// Draws centered text on a coloured background, without a rim.
     pub(crate) fn text_on(&mut self, position: (f64, f64), text: &str) {
         let (x, y) = (coordinate(position.0), coordinate(position.1 + FONT * 0.36));
         let fill = Paint::Ink.css(self.theme);
@@ -309,7 +309,7 @@ impl Canvas {
         ));
     }
 
-    /// Draws text that reads upwards, centred on `position`.
+    /// Draws text that reads upwards, centered on `position`.
     pub(crate) fn vertical_text(&mut self, position: (f64, f64), text: &str, room: f64) {
         let (x, y) = (coordinate(position.0), coordinate(position.1));
         let fill = Paint::Muted.css(self.theme);

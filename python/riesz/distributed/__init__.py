@@ -6,8 +6,8 @@ or on Spark.
 >>> x = rng.normal(size=(5000, 2)); y = np.sin(x[:, 0]) + x[:, 1] + 0.3 * rng.normal(size=5000)
 >>> rows = pa.table({"a": x[:, 0], "b": x[:, 1], "y": y})
 >>> pq.write_table(rows, f"{folder}/rows.parquet", row_group_size=1000)
->>> fit = riesz.distributed.fit(f"{folder}/*.parquet", "y", landmarks=40, alpha=0.1, corrections=2)
->>> fit.rows, fit.landmarks
+>>> fit = riesz.distributed.fit(f"{folder}/*.parquet", "y", n_landmarks=40, alpha=0.1, corrections=2)
+>>> fit.n_rows, fit.n_landmarks
 (5000, 40)
 
 Rows are read in units of whole row groups. The statistics of a unit are integers, whose sums do not depend on

@@ -28,7 +28,7 @@ class Dask:
     """An engine for the cluster of a ``dask.distributed.Client``."""
 
     #: A worker runs one task per thread.
-    threads = 1
+    n_jobs = 1
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -13,7 +13,7 @@ class Engine(Protocol):
     results."""
 
     @property
-    def threads(self) -> int | None:
+    def n_jobs(self) -> int | None:
         """Number of threads that a unit may use; ``None`` for all."""
         ...
 
@@ -25,7 +25,7 @@ class Engine(Protocol):
 class LocalEngine:
     """An engine that runs in this process."""
 
-    threads = None
+    n_jobs = None
 
     def reduce(self, name: str, shared: Any, units: Sequence[Any], work: Work, merge: Merge) -> bytes:
         """Runs one unit after the other."""
@@ -49,7 +49,7 @@ def engine_of(engine: Any) -> Engine:
         from ._spark import Spark
 
         return Spark(engine)
-    if hasattr(engine, "reduce") and hasattr(engine, "threads"):
+    if hasattr(engine, "reduce") and hasattr(engine, "n_jobs"):
         return engine
     raise TypeError(
         f"engine is a {type(engine).__name__}: give None, a dask.distributed.Client or a "

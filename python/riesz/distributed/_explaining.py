@@ -41,18 +41,18 @@ class Explained:
     ----------
     folder : str
         The folder with ``part-00000.parquet`` and so on, ``_manifest.json`` and ``_SUCCESS``.
-    rows : int
+    n_rows : int
     parts : list of dict
         For each part its name, rows, SHA-256, the largest residual (prediction minus base value minus values)
         and its largest proved bound (``None`` for estimated values).
-    made : int
+    n_computed : int
         Number of parts computed by this call; the others existed before.
     """
 
     folder: str
-    rows: int
+    n_rows: int
     parts: list[dict[str, Any]]
-    made: int
+    n_computed: int
 
 
 def _sha256(path: str) -> str | None:

@@ -26,7 +26,7 @@ class _Shared:
 
     data: Data
     job: str
-    threads: int | None
+    n_jobs: int | None
     folder: str | None = None
     plan: bytes = b""
     coefficients: bytes = b""
@@ -51,7 +51,7 @@ def _all_levels(shared: _Shared, parts: Sequence[bytes]) -> bytes:
 
 
 def _survey(shared: _Shared, task: _Task) -> bytes:
-    return _core.survey_rows(shared.job, shared.data.rows(task[1]), shared.threads)
+    return _core.survey_rows(shared.job, shared.data.rows(task[1]), shared.n_jobs)
 
 
 def _kernel(shared: _Shared, task: _Task) -> bytes:
@@ -66,7 +66,7 @@ def _statistics(shared: _Shared, task: _Task) -> bytes:
     number, unit = task
 
     def make() -> bytes:
-        return _core.unit_statistics(shared.plan, shared.data.rows(unit), number, shared.threads)
+        return _core.unit_statistics(shared.plan, shared.data.rows(unit), number, shared.n_jobs)
 
     return stored(
         shared.folder,
@@ -85,7 +85,7 @@ def _pass(shared: _Shared, task: _Task) -> bytes:
 
     def make() -> bytes:
         return _core.unit_pass(
-            shared.plan, shared.coefficients, shared.data.rows(unit), number, shared.threads
+            shared.plan, shared.coefficients, shared.data.rows(unit), number, shared.n_jobs
         )
 
     def check(content: bytes) -> bytes:
@@ -110,7 +110,7 @@ class LandmarkFit:
         :func:`riesz.distributed.explain` and model files.
     alpha : float
         The ridge, given or chosen; for a Gaussian process the variance of the noise, NaN for classification.
-    rows, landmarks : int
+    n_rows, n_landmarks : int
     plan : str
         SHA-256 of kernel, landmarks and rounding.
     statistics : bytes or None
@@ -122,8 +122,8 @@ class LandmarkFit:
 
     expansion: Expansion
     alpha: float
-    rows: int
-    landmarks: int
+    n_rows: int
+    n_landmarks: int
     plan: str
     statistics: bytes | None
     tried: list[tuple[int, float, float]]
@@ -143,12 +143,12 @@ def fit(
     data: Any,
     target: str | Sequence[str],
     *,
-    landmarks: int,
+    n_landmarks: int,
     model: str = "krr",
     kernel: str = "rbf",
     alpha: float | str = "auto",
     fit_intercept: bool = True,
-    standardise: bool = True,
+    standardize: bool = True,
     fixed_kernel: bool = False,
     folds: int = 5,
     corrections: int = 1,
@@ -157,7 +157,7 @@ def fit(
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     categorical: Sequence[str] = (),
-    seed: int = 0,
+    random_state: int = 0,
     engine: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> LandmarkFit:
@@ -183,9 +183,9 @@ def fit(
         Parquet files that all workers see.
     target : str or list of str
         The column or columns to predict; for a classifier text, booleans or two numbers.
-    landmarks : int
-        Maximum number of landmarks. The cost is ``rows * landmarks²``, and the memory of a worker about
-        ``40 landmarks²`` bytes, with ``alpha="auto"`` for every fold.
+    n_landmarks : int
+        Maximum number of landmarks. The cost is ``rows * n_landmarks²``, and the memory of a worker about
+        ``40 n_landmarks²`` bytes, with ``alpha="auto"`` for every fold.
     model : {"krr", "gp", "klr", "gpc"}
         The model, see above. A Gaussian process has one target and no weights, and its expansion has a
         posterior. ``alpha``, ``fit_intercept`` and ``folds`` apply to regressions with a ridge;
@@ -197,7 +197,7 @@ def fit(
         assigned to folds by their content. For logistic regression it minimises the log loss on folds of
         1,000 rows; conjugate gradients use the sample. Multiples of the length scales are then compared on
         2,000 rows, unless ``fixed_kernel``.
-    standardise : bool
+    standardize : bool
         Whether length scales are in units of the columns' standard deviations.
     corrections : int
         Number of passes that correct the solution and give its proved bounds (:meth:`LandmarkFit.bounds`).
@@ -230,10 +230,10 @@ def fit(
     if isinstance(alpha, str) and alpha != "auto":
         raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
     for name, count, minimum in (
-        ("landmarks", landmarks, 1),
+        ("n_landmarks", n_landmarks, 1),
         ("folds", folds, 2),
         ("corrections", corrections, 0),
-        ("seed", seed, 0),
+        ("random_state", random_state, 0),
     ):
         if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < minimum:
             raise ValueError(f"{name} = {count!r}: it is a whole number from {minimum}")
@@ -266,7 +266,7 @@ def fit(
         "gpc": {"classes": {"names": [], "by": {"process": {"restarts": 0}}}},
     }
     settings: dict[str, Any] = {
-        "landmarks": int(landmarks),
+        "landmarks": int(n_landmarks),
         "ridge": None if isinstance(alpha, str) else float(alpha),
         "folds": int(folds),
         "intercept": fit_intercept and model != "gpc",
@@ -274,16 +274,16 @@ def fit(
         "corrections": int(corrections) if model == "krr" else 0,
         "solver": None if solver == "auto" else solver,
         "tolerance": float(tolerance),
-        "seed": int(seed),
+        "seed": int(random_state),
         "kind": kinds[model],
     }
     chosen_engine = engine_of(engine)
     folder = None
     if checkpoint is not None:
-        request = json.dumps([rows.digest_text(), settings, kernel, standardise, _core.__version__])
+        request = json.dumps([rows.digest_text(), settings, kernel, standardize, _core.__version__])
         folder = os.path.join(os.path.abspath(checkpoint), hashlib.sha256(request.encode()).hexdigest()[:16])
     units = list(enumerate(rows.units()))
-    shared = _Shared(rows, "", chosen_engine.threads)
+    shared = _Shared(rows, "", chosen_engine.n_jobs)
     if rows.categories():
         levels_of_columns = json.loads(chosen_engine.reduce("levels", shared, units, _levels, _all_levels))
         rows = rows.with_levels([in_order(set(levels)) for levels in levels_of_columns])
@@ -306,7 +306,7 @@ def fit(
     @cache
     def surveyed() -> tuple[bytes, bytes]:
         survey = chosen_engine.reduce("survey", shared, units, _survey, _all_surveys)
-        tuned, bounded = _core.tune_fit(job, survey, kernel, standardise)
+        tuned, bounded = _core.tune_fit(job, survey, kernel, standardize)
         if not bounded:
             survey = chosen_engine.reduce("kernel", replace(shared, plan=tuned), units, _kernel, _all_surveys)
         return survey, tuned

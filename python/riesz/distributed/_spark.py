@@ -13,7 +13,7 @@ class Spark:
     executors."""
 
     #: An executor runs one task per core.
-    threads = 1
+    n_jobs = 1
 
     def __init__(self, session: Any) -> None:
         self._context = session.sparkContext

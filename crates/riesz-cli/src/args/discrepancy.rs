@@ -1,4 +1,4 @@
-//! Options of the tests of `compare` and `depend`.
+//! Options of the tests of two samples and of independence.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ pub fn factors() -> impl TypedValueParser<Value = FactorKind> {
         .try_map(|name| FactorKind::named(&name).ok_or("no such factors"))
 }
 
-/// Options that `compare` and `depend` share.
+/// Options that both tests share.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The test")]
 pub struct TestArgs {
     /// Kernel factors: orthogonal factors of each feature and each pair, with which no feature hides another;
     /// or the product of all factors, as published, in which a strong feature hides the others
     #[arg(long, value_name = "WHICH", default_value = FactorKind::NAMES[0], value_parser = factors())]
-    pub factors: FactorKind,
+    pub kernel_factors: FactorKind,
     /// Kernel between rows, an expression as in 'riesz fit'. Several kernels make an aggregated test, whose
     /// p-value accounts for the choice among them [default: a Gaussian with length scales from the data,
     /// times equality of categories]
@@ -30,7 +30,7 @@ pub struct TestArgs {
     pub kernel: Vec<String>,
     /// Test with the kernel at several multiples of its length scales, aggregated: 0.25,0.5,1,2,4
     #[arg(long, value_name = "MULTIPLES", value_delimiter = ',')]
-    pub lengthscales: Vec<f64>,
+    pub length_scale_multiples: Vec<f64>,
     /// Use columns as they are instead of standardising them
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
@@ -43,10 +43,10 @@ pub struct TestArgs {
     /// Also attribute the statistic to pairs of features (in text and JSON)
     #[arg(long)]
     pub interactions: bool,
-    /// Compute the statistic alone, without attributions to features: faster, and possible for kernels that
+    /// Compute the statistic alone, without attribution to features: faster, and possible for kernels that
     /// do not factorise over columns
     #[arg(long, conflicts_with_all = ["groups", "interactions"])]
-    pub statistic_only: bool,
+    pub no_attribution: bool,
     /// Columns to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,

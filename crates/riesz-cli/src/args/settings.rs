@@ -30,10 +30,10 @@ pub trait Family: std::fmt::Debug + Clone + Send + Sync + 'static {
     }
 }
 
-/// Settings that apply to any of these subjects, except `seed`: `--seed` is an option of every command.
+/// Settings that apply to any of these subjects, except `random_state`: every command has `--seed`.
 fn settings_of(subjects: &[Subject]) -> impl Iterator<Item = &'static QuestionSetting> {
     let applies = |s: &&QuestionSetting| subjects.iter().any(|subject| s.applies_to(*subject));
-    SETTINGS.iter().filter(|s| s.setting.name != "seed").filter(applies)
+    SETTINGS.iter().filter(|s| s.setting.name != "random_state").filter(applies)
 }
 
 fn is_offered(subjects: &[Subject], setting: &Setting, choice: &str) -> bool {
@@ -114,8 +114,9 @@ impl From<riesz::Error> for QuestionError {
 }
 
 impl<F: Family> SettingArgs<F> {
+    /// The flag of a setting: `n_orders` is `--orders`.
     fn flag(name: &str) -> String {
-        format!("{}{}", F::PREFIX, name.replace('_', "-"))
+        format!("{}{}", F::PREFIX, name.strip_prefix("n_").unwrap_or(name).replace('_', "-"))
     }
 
     /// The question made from these settings and this seed; see [`Settings::question`].
@@ -164,7 +165,7 @@ impl<F: Family> SettingArgs<F> {
         self.entries.iter().find(|(entry_name, _)| entry_name == name).map(|(_, value)| value)
     }
 
-    /// The given settings as text, such as `--game baseline --ridge 0.1`; `None` if all are defaults.
+    /// The given settings as text, such as `--game baseline --covariance`; `None` if all are defaults.
     pub fn as_text(&self) -> Option<String> {
         let flag_text = |(name, value): &(String, Value)| match value {
             Value::Bool(true) => format!("--{}", Self::flag(name)),

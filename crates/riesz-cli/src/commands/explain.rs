@@ -1,5 +1,6 @@
 //! `riesz explain`.
 
+use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +12,9 @@ use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::Result;
 use crate::explain_run::{Certificate, ExplainRequest, Explaining, ExplanationCollector, write_explanation};
+use crate::explanation_summary::ExplanationSummary;
 use crate::io::models::read_model;
-use crate::io::output::Output;
+use crate::io::output::{Output, write_all};
 use crate::io::values;
 use crate::program;
 use crate::top::{self, SearchLimits};
@@ -32,9 +34,10 @@ Examples:
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
   riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --ignore price --background-rows 50
 
-The table has the columns row (from 0), output, base_value, prediction and residual, and one column
+On a terminal a short table is printed: mean absolute values, and the values of the first rows.
+Otherwise the table has the columns row (from 0), output, base_value, prediction and residual, and one column
 per player; estimated values also have columns std_error:PLAYER. With --covariance there are columns
-sd:PLAYER, the posterior standard deviation of a value (value ± 1.96 sd is a 95 % interval). CSV and
+std:PLAYER, the posterior standard deviation of a value (value ± 1.96 std is a 95 % interval). CSV and
 Parquet are streamed: memory does not grow with the number of rows. Exit code 1: a residual exceeds
 its proved bound.
 
@@ -84,8 +87,10 @@ pub struct Args {
 
 /// Explains the rows in chunks and writes the explanations.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let format = global.table_format(args.output.as_deref())?;
     let path = args.output.as_deref();
+    let for_terminal = path.is_none() && global.format.is_none() && std::io::stdout().is_terminal();
+    let as_text = args.top_interactions.is_none() && (for_terminal || global.format == Some(Format::Text));
+    let format = if as_text { Format::Text } else { global.table_format(path)? };
     let rows = args.features.open(&args.table, &args.rows)?;
     let table = &args.features.tables(&args.table);
     let (seed, variance) = (global.seed, args.variance);
@@ -105,9 +110,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let mut certificate = Certificate::default();
     let (width, is_json) = (explaining.width, format == Format::Json);
-    let mut sink = match is_json {
-        true => Sink::Json(Box::new(ExplanationCollector::with_width(width)), Output::open(path)?),
-        false => Sink::Table(path, format, None),
+    let mut sink = match format {
+        Format::Text => Sink::Text(ExplanationSummary::default(), path),
+        Format::Json => Sink::Json(Box::new(ExplanationCollector::with_width(width)), Output::open(path)?),
+        _ => Sink::Table(path, format, None),
     };
     let add = |chunk: SavedExplanation| {
         certificate.include(&chunk.explanation);
@@ -116,11 +122,15 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (done, facts) = explaining.for_each_chunk(&console, add, is_json)?;
     sink.finish(facts)?;
     console.note(format!("{done} rows explained; {}", certificate.description()));
+    if for_terminal {
+        console.note("all values: -o why.csv; with covariances, plots and pages: -o why.json");
+    }
     certificate.check()
 }
 
 /// Destination of explanations, which arrive in chunks.
 enum Sink<'a> {
+    Text(ExplanationSummary, Option<&'a Path>),
     Table(Option<&'a Path>, Format, Option<Box<values::Writer>>),
     Json(Box<ExplanationCollector>, Output),
 }
@@ -128,6 +138,10 @@ enum Sink<'a> {
 impl Sink<'_> {
     fn add(&mut self, chunk: SavedExplanation) -> Result<()> {
         match self {
+            Self::Text(summary, _) => {
+                summary.include(&chunk.explanation);
+                Ok(())
+            }
             Self::Json(collector, _) => collector.add(chunk),
             Self::Table(path, format, writer) => {
                 let writer = match writer {
@@ -141,6 +155,7 @@ impl Sink<'_> {
 
     fn finish(self, facts: Vec<CardEntry>) -> Result<()> {
         match self {
+            Self::Text(summary, path) => write_all(path, summary.text().as_bytes()),
             Self::Table(_, _, writer) => writer.map_or(Ok(()), |writer| writer.finish(facts)),
             Self::Json(collector, output) => {
                 let SavedExplanation { explanation, decisions } = collector.finish(facts)?;

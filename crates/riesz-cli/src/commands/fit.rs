@@ -107,8 +107,8 @@ pub struct Args {
     /// command continues from there
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub checkpoint: Option<PathBuf>,
-    /// (with --checkpoint) Choose landmarks and stop: print the folder for 'riesz statistics' and 'riesz
-    /// solve'
+    /// (with --checkpoint) Choose landmarks and stop: print the folder for 'riesz distributed statistics' and
+    /// 'riesz distributed solve'
     #[arg(long)]
     pub plan_only: bool,
     /// Model file to write
@@ -137,8 +137,9 @@ impl Args {
             .try_for_each(|(input, _)| kind.check_input(input));
         admitted.map_err(SettingArgs::<ModelSettings>::with_flag)?;
         // A posterior of refits can be kept for any kind; fits through landmarks have an estimate at hand.
-        let refits =
-            ["bootstrap", "jackknife", "landmarks"].iter().any(|name| self.settings.value(name).is_some());
+        let refits = ["n_bootstrap", "jackknife", "n_landmarks"]
+            .iter()
+            .any(|name| self.settings.value(name).is_some());
         if self.posterior && !refits {
             kind.require("posterior", |kind| kind.posterior)
                 .map_err(SettingArgs::<ModelSettings>::with_flag)?;

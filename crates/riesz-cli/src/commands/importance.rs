@@ -63,7 +63,7 @@ pub struct Args {
     pub background_rows: usize,
     /// With --target: number of random orders of features, if there are too many coalitions to visit all
     #[arg(long, value_name = "N", default_value_t = 256, requires = "target")]
-    pub permutations: usize,
+    pub orders: usize,
     /// Index whose shares of the variance tables and pictures show, as for 'riesz explain'
     #[arg(long, value_name = "INDEX", default_value = "shapley", conflicts_with = "target")]
     pub index: ValueIndex,
@@ -356,7 +356,7 @@ fn loss_importance(
     let background = background.select_rows(&background.sample_rows(args.background_rows, global.seed));
     let sage = Sage {
         groups: groups.or_else(|| saved.groups.clone()),
-        permutations: args.permutations,
+        permutations: args.orders,
         seed: global.seed,
         ..Sage::default()
     };

@@ -58,9 +58,9 @@ pub struct AggregateArgs {
     /// (sums or poisson counts with --mediators) Column of bags with the sums of their weights
     #[arg(long, value_name = "COL")]
     pub total: Option<String>,
-    /// Column of bags with known standard errors of the targets, in addition to the noise
+    /// Column of bags with known standard deviations of the errors of the targets, in addition to the noise
     #[arg(long, value_name = "COL")]
-    pub se: Option<String>,
+    pub target_std: Option<String>,
     /// Leave out targets of bags without rows; without mediators such bags are an error otherwise
     #[arg(long)]
     pub drop_unmatched: bool,
@@ -152,8 +152,11 @@ impl AggregateArgs {
         let bags = self.table.source(&self.bags).open()?;
         let mediators = listed_columns(&self.mediators, bags.header());
         let source = format!("{}, {}", rows.name, bags.name);
-        let bag_columns =
-            [&self.bag, &self.target].into_iter().chain(&self.total).chain(&self.se).chain(&self.trials);
+        let bag_columns = [&self.bag, &self.target]
+            .into_iter()
+            .chain(&self.total)
+            .chain(&self.target_std)
+            .chain(&self.trials);
         let bag_columns = distinct_names(bag_columns.chain(&mediators));
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
         let row_columns =
@@ -226,8 +229,8 @@ impl AggregateArgs {
                 "--sum: successes among trials are not sums over rows: leave it out",
             ),
             (
-                self.se.is_some() && counts,
-                "--se cannot be used with counts, whose family determines their variance: leave it out",
+                self.target_std.is_some() && counts,
+                "--target-std cannot be used with counts, whose variance their family determines: leave it out",
             ),
             (
                 self.total.is_some() && !self.sums(),
@@ -291,7 +294,8 @@ impl AggregateArgs {
         // Where one table is given as rows and as bags, the targets and their errors stand in it too.
         let is_single_table = self.rows == self.bags;
         let target_columns = || {
-            let columns = [&self.target].into_iter().chain(&self.se).chain(&self.trials).chain(&self.total);
+            let columns =
+                [&self.target].into_iter().chain(&self.target_std).chain(&self.trials).chain(&self.total);
             columns.filter(|_| is_single_table)
         };
         let is_feature = |c: &&String| {
@@ -384,7 +388,7 @@ impl AggregateArgs {
         names: &[String],
         joined: &BagJoin,
     ) -> Result<Option<Vec<f64>>> {
-        let Some(column) = &self.se else { return Ok(None) };
+        let Some(column) = &self.target_std else { return Ok(None) };
         let errors = bags.numbers_or_missing(column)?;
         let square = |&b: &usize| match errors[b] {
             se if se >= 0.0 => Ok(se * se),

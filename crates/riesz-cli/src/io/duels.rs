@@ -41,9 +41,10 @@ pub struct SideArgs {
     /// Column of losers
     #[arg(long, value_name = "COL", default_value = "loser")]
     pub loser: String,
-    /// Columns of the two sides, if there are no columns of winners and losers
-    #[arg(long, value_name = "LEFT,RIGHT", default_value = "left,right")]
-    pub sides: String,
+    /// Columns of the two sides, if there are no columns of winners and losers [default: left,right or
+    /// model_a,model_b]
+    #[arg(long, value_name = "LEFT,RIGHT")]
+    pub sides: Option<String>,
 }
 
 /// The columns of outcomes in a table of duels.
@@ -53,9 +54,9 @@ pub struct OutcomeArgs {
     /// Column of outcomes, if there are no columns of winners and losers: left, right or tie; win, loss or
     /// draw; W, L or D; home, away or draw; H, A or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5; 1,
     /// -1 or 0; 1, 2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's name. All cells must be of
-    /// the same kind
-    #[arg(long, value_name = "COL", default_value = "outcome")]
-    pub outcome: String,
+    /// the same kind [default: outcome, or winner beside model_a and model_b]
+    #[arg(long, value_name = "COL")]
+    pub outcome: Option<String>,
     /// Columns of the scores of both sides instead: the higher score wins, and equal scores are a tie
     #[arg(long, value_name = "LEFT,RIGHT", conflicts_with = "outcome")]
     pub scores: Option<String>,
@@ -278,14 +279,27 @@ impl Names {
     }
 }
 
+/// The columns of the two sides that are used unless others are named: ours, and those of arenas of language
+/// models, whose column `winner` holds the outcome.
+const DEFAULT_SIDES: [[&str; 2]; 2] = [["left", "right"], ["model_a", "model_b"]];
+
+/// The column of outcomes of a table whose left side is in column `left`.
+fn outcome_column(args: &OutcomeArgs, left: &str) -> String {
+    let default = if left == DEFAULT_SIDES[1][0] { "winner" } else { "outcome" };
+    args.outcome.clone().unwrap_or_else(|| default.into())
+}
+
 /// The columns of the two sides, if the table has them, and whether the first one holds the winners.
 fn sides_in(args: &SideArgs, header: &[String]) -> Result<Option<([String; 2], bool)>> {
     let is_column = |column: &String| header.contains(column);
     if is_column(&args.winner) && is_column(&args.loser) {
         return Ok(Some(([args.winner.clone(), args.loser.clone()], true)));
     }
-    let sides = two_columns("--sides", &args.sides, header)?;
-    Ok(sides.iter().all(is_column).then_some((sides, false)))
+    let candidates = match &args.sides {
+        Some(text) => vec![two_columns("--sides", text, header)?],
+        None => DEFAULT_SIDES.map(|sides| sides.map(String::from)).into(),
+    };
+    Ok(candidates.into_iter().find(|sides| sides.iter().all(is_column)).map(|sides| (sides, false)))
 }
 
 /// The two columns that an option names.
@@ -370,8 +384,9 @@ impl Layout {
                  --wins out, or name other columns by --winner and --loser"
             )));
         }
-        let outcome_column =
-            outcomes.filter(|_| !holds_winners && !has_counts).map(|columns| columns.outcome.clone());
+        let outcome_column = outcomes
+            .filter(|_| !holds_winners && !has_counts)
+            .map(|columns| outcome_column(columns, &sides[0]));
         if outcome_column.as_ref().is_some_and(|column| !header.contains(column)) {
             if fit_columns.is_some() {
                 return Err(no_sides(name, requested.sides, outcomes, header));
@@ -587,7 +602,8 @@ fn win_columns(text: &String, header: &[String]) -> Result<Vec<String>> {
 
 /// The error for a table that has no columns of duels.
 fn no_sides(name: &str, args: &SideArgs, outcomes: Option<&OutcomeArgs>, header: &[String]) -> Failure {
-    let outcome_text = outcomes.map_or_else(String::new, |columns| format!(" and '{}'", columns.outcome));
+    let outcome = |columns| format!(" and '{}'", outcome_column(columns, DEFAULT_SIDES[0][0]));
+    let outcome_text = outcomes.map_or_else(String::new, outcome);
     let further = if outcomes.is_some() {
         "name them with --winner, --loser, --sides and --outcome, or use --scores or --wins instead of an \
          outcome"
@@ -595,10 +611,11 @@ fn no_sides(name: &str, args: &SideArgs, outcomes: Option<&OutcomeArgs>, header:
         "name them with --winner, --loser and --sides"
     };
     Failure::input(format!(
-        "{name}: duels need the columns '{}' and '{}', or {}{outcome_text} ({further}); the columns are: {}",
+        "{name}: duels need the columns '{}' and '{}', or '{}'{outcome_text} ({further}); \
+         the columns are: {}",
         args.winner,
         args.loser,
-        args.sides.split(',').map(|side| format!("'{side}'")).collect::<Vec<_>>().join(", "),
+        args.sides.as_deref().unwrap_or("left,right").replace(',', "', '"),
         listed(header)
     ))
 }
@@ -705,8 +722,8 @@ fn read_wide(
     console: &Console,
 ) -> Result<(Items, IndexedDuels)> {
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
-    let outcome = &duels.outcomes.outcome;
-    if feature_names.is_empty() || !header.contains(outcome) {
+    let outcome = outcome_column(&duels.outcomes, DEFAULT_SIDES[0][0]);
+    if feature_names.is_empty() || !header.contains(&outcome) {
         return Err(Failure::input(format!(
             "{name}: without a table of items, this table must hold duels between names, in the columns of \
              --winner and --loser or --sides; or columns left_x and right_x for each column x of items, and \
@@ -755,7 +772,7 @@ fn read_wide(
     let weight = duels.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?;
     let ids: Vec<String> = (1..=first_rows.len()).map(|k| format!("item {k}")).collect();
     let names = |side: &[usize]| side.iter().map(|&i| ids[i].clone()).collect::<Vec<_>>();
-    let record = Record::Outcomes { column: outcome, cells: &cells_of(&columns, outcome)?, names: None };
+    let record = Record::Outcomes { column: &outcome, cells: &cells_of(&columns, &outcome)?, names: None };
     let outcomes = read_record(record, weight.as_deref(), duels.missing, &name)?;
     let named = Named::new(name.clone(), names(&item_indices[..n]), names(&item_indices[n..]), (None, None));
     let items = Items::new(name, ids.clone(), both_sides.select_rows(&first_rows))?;

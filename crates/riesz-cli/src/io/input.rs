@@ -297,6 +297,11 @@ fn head_of(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
 
 /// Refuses a file that begins with the bytes of a format that cannot be read.
 fn check_format_is_read(head: &[u8], name: &str) -> Result<()> {
+    if head.get(8..).is_some_and(|header| header.starts_with(br#"{"__metadata__":{"riesz""#)) {
+        return Err(Failure::input(format!(
+            "{name} is a model file of riesz, not a table: 'riesz inspect' shows what it is for"
+        )));
+    }
     let is_archive = head.get(257..262) == Some(b"ustar");
     let unread = UNREAD
         .iter()

@@ -32,7 +32,7 @@ fn every_case_agrees_through_files() {
             }
             Game::Observational { reference, conditional: ConditionalModel::Embedding(conditioning) } => {
                 let Ridge::Fixed(ridge) = conditioning.ridge else { panic!("no ridge") };
-                (Some(&reference.rows), format!("--background b.csv --ridge {ridge}"))
+                (Some(&reference.rows), format!("--background b.csv --conditional-ridge {ridge}"))
             }
             _ => (None, String::new()),
         };

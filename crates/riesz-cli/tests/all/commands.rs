@@ -71,7 +71,10 @@ fn every_game_adds_up_in_every_format() {
         ("baseline", "--baseline one.csv"),
         ("interventional", "--background rows.csv --background-weights bp"),
         ("marginal-product", "--background DIABETES --background-rows 20 --seed 3"),
-        ("observational", "--background DIABETES --background-rows 60 --ridge 0.01 --groups s=s1,s2,s3,s4"),
+        (
+            "observational",
+            "--background DIABETES --background-rows 60 --conditional-ridge 0.01 --groups s=s1,s2,s3,s4",
+        ),
     ] {
         place.good(&format!("explain m.riesz rows.csv --game {game} {options} -o e.csv"));
         place.good(&format!("explain m.riesz rows.csv --game {game} {options} -o e.json"));
@@ -94,11 +97,32 @@ fn every_game_adds_up_in_every_format() {
 }
 
 #[test]
+fn text_summarises_the_table() {
+    let place = fitted();
+    let table = cells(&place.good("explain m.riesz DIABETES").0);
+    let (text, _) = place.good("explain m.riesz DIABETES --format text");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 13, "{text}");
+    let cell = |text: &str| text.replace('−', "-").parse::<f64>().unwrap();
+    for (j, name) in table[0].iter().enumerate().skip(5) {
+        let values: Vec<f64> = table[1..].iter().map(|row| number(&row[j])).collect();
+        let mean = values.iter().map(|v| v.abs()).sum::<f64>() / values.len() as f64;
+        let line = lines.iter().find(|line| line[0] == *name).unwrap();
+        assert_eq!(line.len(), 6, "{text}");
+        for (shown, value) in line[1..].iter().zip([mean].iter().chain(&values)) {
+            assert!((cell(shown) - value).abs() <= 6e-4 * value.abs(), "{name}: {shown} for {value}");
+        }
+    }
+    let means: Vec<f64> = lines[2..12].iter().map(|line| cell(line[1])).collect();
+    assert!(means.is_sorted_by(|a, b| a >= b), "{text}");
+}
+
+#[test]
 fn sampled_coalitions_come_with_standard_errors() {
     let place = fitted();
     let rows = std::fs::read_to_string(diabetes()).unwrap();
     place.write("rows.csv", rows.lines().take(4).collect::<Vec<_>>().join("\n"));
-    let options = "--game observational --background DIABETES --background-rows 50 --ridge 0.01";
+    let options = "--game observational --background DIABETES --background-rows 50 --conditional-ridge 0.01";
     let (exact_text, err) = place.good(&format!("explain m.riesz rows.csv {options}"));
     assert!(err.contains("exact"), "{err}");
     let (sampled_text, err) = place.good(&format!("explain m.riesz rows.csv {options} --coalitions 200"));
@@ -111,7 +135,9 @@ fn sampled_coalitions_come_with_standard_errors() {
             assert!(error <= 6.0 * number(&sampled_row[j + 10]), "{j}: {error}");
         }
     }
-    place.good(&format!("explain m.riesz rows.csv {options} --std-error 0.5 --coalitions 1000 -o e.parquet"));
+    place.good(&format!(
+        "explain m.riesz rows.csv {options} --target-std-error 0.5 --coalitions 1000 -o e.parquet"
+    ));
     place.good("report e.parquet -o r.html");
     assert!(place.read("r.html").contains("These values are estimates."));
     // With the same seed, a larger budget contains the smaller one: standard errors decrease, and values
@@ -121,7 +147,7 @@ fn sampled_coalitions_come_with_standard_errors() {
         assert!((15..25).all(|j| number(&larger_row[j]) < number(&sampled_row[j])));
     }
     for tolerance in ["", "=1e-9"] {
-        let iterated = format!("explain m.riesz rows.csv {options} --conjugate-gradients{tolerance}");
+        let iterated = format!("explain m.riesz rows.csv {options} --cg-tol{tolerance}");
         let (iterated, err) = place.good(&iterated);
         assert!(err.contains("exact"), "{err}");
         for (direct_row, other) in exact_rows[1..].iter().zip(&cells(&iterated)[1..]) {
@@ -132,18 +158,16 @@ fn sampled_coalitions_come_with_standard_errors() {
         }
     }
     place.bad(
-        &format!("explain m.riesz rows.csv {options} --conjugate-gradients=2"),
-        "--conjugate-gradients = 2 is not allowed: it is a number between 0 and 1",
+        &format!("explain m.riesz rows.csv {options} --cg-tol=2"),
+        "--cg-tol = 2 is not allowed: it is a number between 0 and 1",
     );
+    place
+        .bad(&format!("explain m.riesz rows.csv {options} --conditional-landmarks 9 --cg-tol"), "choose one");
+    place.bad("explain m.riesz rows.csv --cg-tol", "--cg-tol belongs to the observational game");
     place.bad(
-        &format!("explain m.riesz rows.csv {options} --landmarks 9 --conjugate-gradients"),
-        "choose one",
+        "explain m.riesz rows.csv --conditional-ridge 0.1",
+        "--conditional-ridge belongs to the observational game",
     );
-    place.bad(
-        "explain m.riesz rows.csv --conjugate-gradients",
-        "--conjugate-gradients belongs to the observational game",
-    );
-    place.bad("explain m.riesz rows.csv --ridge 0.1", "--ridge belongs to the observational game");
     place.bad("explain m.riesz rows.csv --game observational --coalitions 5", "10 players take at least 36");
 }
 
@@ -176,12 +200,12 @@ fn programs_are_explained_by_their_output() {
     }
     let (_, (_, err)) = explain(
         "cmd:awk -F, 'NR > 1 {print 2 * $3}'",
-        "--game observational --conditional gaussian --draws 30",
+        "--game observational --conditional gaussian --conditional-samples 30",
     );
     assert!(err.contains("estimated: standard errors"), "{err}");
     // Random orders, which few players do not need, with standard errors; the exact values are within five of
     // them.
-    let permutations = "--estimator permutation --permutations 4";
+    let permutations = "--estimator permutation --orders 4";
     let (code, (along, err)) = explain("cmd:sh ask.sh", permutations);
     assert!(code == Some(0) && err.contains("exact"), "{err}");
     for (a, b) in expected[1..].iter().zip(&cells(&along)[1..]) {
@@ -200,16 +224,20 @@ fn programs_are_explained_by_their_output() {
         }
     }
     // Landmarks are passed on, and a larger budget reuses the coalitions of a smaller one.
-    let observational = "--game observational --ridge 0.01";
+    let observational = "--game observational --conditional-ridge 0.01";
     let (_, (full, _)) = explain("cmd:sh ask.sh", observational);
-    let (_, (near, err)) = explain("cmd:sh ask.sh", &format!("{observational} --landmarks 3"));
+    let (_, (near, err)) = explain("cmd:sh ask.sh", &format!("{observational} --conditional-landmarks 3"));
     assert!(err.contains("exact") && near != full, "{err}");
     for (model, options, culprit) in [
         ("cmd:exit 3", "", "ended with the exit code 3"),
         ("cmd:echo hello", "", "0 lines of numbers to"),
         ("cmd:sh ask.sh", "--game functional", "takes a model whose kernel is known"),
         ("cmd:sh ask.sh", "--conditional copula", "--conditional belongs to the observational game"),
-        ("cmd:sh ask.sh", "--landmarks 3", "--landmarks belongs to the observational game"),
+        (
+            "cmd:sh ask.sh",
+            "--conditional-landmarks 3",
+            "--conditional-landmarks belongs to the observational game",
+        ),
         (
             "cmd:sh ask.sh",
             "--game observational --conditional copula --random-features 9",
@@ -218,8 +246,8 @@ fn programs_are_explained_by_their_output() {
         ),
         (
             "cmd:sh ask.sh",
-            "--game observational --conditional kernel --draws 9",
-            "--draws belongs to conditional distributions that are gaussian or copula",
+            "--game observational --conditional kernel --conditional-samples 9",
+            "--conditional-samples belongs to conditional distributions that are gaussian or copula",
         ),
         ("cmd:sh ask.sh", "--robustness 1", "--robustness needs a model with a kernel"),
         (
@@ -227,15 +255,19 @@ fn programs_are_explained_by_their_output() {
             "--conditional kernel",
             "--conditional belongs to the observational game of a function or program",
         ),
-        ("m.riesz", "--game observational --draws 9", "--draws belongs to conditional distributions"),
+        (
+            "m.riesz",
+            "--game observational --conditional-samples 9",
+            "--conditional-samples belongs to conditional distributions",
+        ),
         ("m.riesz", "--game observational --conditional copula", "of a function or program"),
-        ("cmd:sh ask.sh", "--game observational --conjugate-gradients", "--conjugate-gradients belongs to"),
+        ("cmd:sh ask.sh", "--game observational --cg-tol", "--cg-tol belongs to"),
         (
             "cmd:sh ask.sh",
             "--game observational --estimator permutation",
             "permutations estimate the interventional",
         ),
-        ("cmd:sh ask.sh", "--permutations 9", "--permutations belongs to the estimator by permutations"),
+        ("cmd:sh ask.sh", "--orders 9", "--orders belongs to the estimator by permutations"),
     ] {
         let (code, (_, err)) = explain(model, options);
         assert!(code == Some(2) && err.contains(culprit), "{model} {options}: {err}");
@@ -271,7 +303,8 @@ fn robustness_bounds_are_printed_and_saved() {
     );
     assert!(0.0 < single && single < two && two <= bound("--robustness 2"), "{single} {two}");
     assert!(
-        bound("--robustness 0") == 0.0 && bound("--game observational --ridge 0.01 --robustness 1") > single
+        bound("--robustness 0") == 0.0
+            && bound("--game observational --conditional-ridge 0.01 --robustness 1") > single
     );
     place.good("report m.riesz rows.csv --background rows.csv --robustness 1 -o r.html");
     assert!(place.read("r.html").contains("no value moves by more than"));
@@ -286,7 +319,7 @@ fn robustness_bounds_are_printed_and_saved() {
     }
     place.good("explain m.riesz rows.csv -o e.json");
     place.bad("report e.json --robustness 1 -o r.html", "does not use --robustness");
-    place.bad("report e.json --landmarks 1 -o r.html", "does not use --landmarks");
+    place.bad("report e.json --conditional-landmarks 1 -o r.html", "does not use --conditional-landmarks");
 }
 
 #[test]
@@ -316,7 +349,8 @@ fn protected_features_lose_importance() {
         importances = (before, after);
     }
     // Through landmarks the model is nearly the same.
-    let protect = "--protect body --protect-game observational --strength 1000 --protect-landmarks 60";
+    let protect =
+        "--protect body --protect-game observational --strength 1000 --protect-conditional-landmarks 60";
     place.good(&format!("{fit} {protect} -o near.riesz"));
     let ((before, exact), near) = (importances, importance("near.riesz", "observational"));
     assert!(near != exact && near < 0.5 * before, "{near} {exact}");
@@ -329,7 +363,8 @@ fn protected_features_lose_importance() {
     };
     place.write("wide.csv", rows.lines().take(81).enumerate().map(line).collect::<String>());
     let wide = "fit wide.csv --target target --ridge 0.5 --protect bmi --protect-game observational";
-    let (_, err) = place.good(&format!("{wide} --protect-coalitions 100 --protect-ridge 0.01 -o w.riesz"));
+    let (_, err) =
+        place.good(&format!("{wide} --protect-coalitions 100 --protect-conditional-ridge 0.01 -o w.riesz"));
     assert!(err.contains("its values are estimated from 100 coalitions of features"), "{err}");
     place.bad(
         &format!("{wide} --protect-coalitions 9 -o no.riesz"),
@@ -339,14 +374,18 @@ fn protected_features_lose_importance() {
         ("--model svr --protect age", "--protect belongs to krr, klr, not to svr"),
         ("--protect weight", "there is no column 'weight'"),
         ("--protect age --strength -1", "strength = -1"),
-        ("--protect age --protect-ridge 0.1", "--protect-ridge belongs to"),
-        ("--protect age --protect-landmarks 5", "--protect-landmarks belongs to"),
+        ("--protect age --protect-conditional-ridge 0.1", "--protect-conditional-ridge belongs to"),
+        ("--protect age --protect-conditional-landmarks 5", "--protect-conditional-landmarks belongs to"),
         ("--protect age --protect-coalitions 5", "--protect-coalitions belongs to"),
         (
-            "--protect age --protect-game observational --protect-landmarks 5 --protect-random-features 5",
-            "--protect-landmarks = 5 is not allowed: random_features is an alternative",
+            "--protect age --protect-game observational --protect-conditional-landmarks 5 \
+             --protect-random-features 5",
+            "--protect-conditional-landmarks = 5 is not allowed: n_random_features is an alternative",
         ),
-        ("--protect age --protect-game observational --protect-landmarks 0", "landmarks = 0"),
+        (
+            "--protect age --protect-game observational --protect-conditional-landmarks 0",
+            "conditional-landmarks = 0",
+        ),
         ("--kernel matern32(isotropic) --protect age", "ties the columns"),
     ] {
         place.bad(&format!("fit DIABETES --target target --ridge 1 {words} -o no.riesz"), culprit);
@@ -523,7 +562,7 @@ fn the_demo_runs() {
 #[test]
 fn support_vector_machines_go_to_libsvm_and_back() {
     let place = Place::new();
-    let one_scale = "--kernel rbf(lengthscale=40) --no-standardise";
+    let one_scale = "--kernel rbf(length_scale=40) --no-standardise";
     place
         .good(&format!("fit DIABETES --target target --model svr --c 50 --epsilon 5 {one_scale} -o r.riesz"));
     place.good(&format!(
@@ -763,6 +802,6 @@ fn everything_is_read_from_standard_input() {
     }
     assert_eq!(from("m.riesz", "predict - DIABETES"), place.good("predict m.riesz DIABETES").0);
     // The values are a table like any other.
-    let words = "compare e.parquet - --ignore output --permutations 9";
+    let words = "test two-sample e.parquet - --ignore output --permutations 9";
     assert_eq!(from("e.parquet", words), from("e.csv", words));
 }

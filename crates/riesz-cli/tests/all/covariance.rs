@@ -28,7 +28,10 @@ fn covariances_reach_files_plots_and_reports() {
     // Tables have standard deviations beside values, and are read back with them.
     place.good("explain m.riesz train.csv --background train.csv --covariance -o w.csv");
     let table = place.read("w.csv");
-    assert!(table.starts_with("row,output,base_value,prediction,residual,a,b,c,sd:a,sd:b,sd:c\n"), "{table}");
+    assert!(
+        table.starts_with("row,output,base_value,prediction,residual,a,b,c,std:a,std:b,std:c\n"),
+        "{table}"
+    );
     let first: Vec<f64> =
         table.lines().nth(1).unwrap().split(',').skip(8).map(|v| v.parse().unwrap()).collect();
     assert_eq!(first, sd[..3]);

@@ -7,7 +7,8 @@ use crate::common::{Place, cells, number, texts};
 #[test]
 fn diabetes_by_sex_is_as_published() {
     let place = Place::new();
-    let (out, err) = place.good("compare DIABETES --by sex --ignore target --factors product --format csv");
+    let (out, err) =
+        place.good("test two-sample DIABETES --by sex --ignore target --kernel-factors product --format csv");
     let table = cells(&out);
     assert_eq!(table[0], ["feature", "value", "null_low", "null_high", "pvalue", "adjusted_pvalue"]);
     let names: Vec<&str> = table[1..].iter().map(|row| row[0].as_str()).collect();
@@ -22,22 +23,23 @@ fn diabetes_by_sex_is_as_published() {
 #[test]
 fn no_feature_of_diabetes_is_hidden() {
     let place = Place::new();
-    let (out, _) = place.good("compare DIABETES --by sex --ignore target --estimator biased --format csv");
+    let (out, _) =
+        place.good("test two-sample DIABETES --by sex --ignore target --estimator biased --format csv");
     let table = cells(&out);
-    assert_eq!(table[0][6..], ["alone", "alone_pvalue"]);
+    assert_eq!(table[0][6..], ["marginal", "marginal_pvalue"]);
     for row in &table[1..] {
         assert!(number(&row[1]) > 0.0 && number(&row[6]) > 0.0, "{row:?}");
         // Features that are significant alone are significant among others.
         assert!(number(&row[7]) > 0.002 || number(&row[4]) <= 0.01, "{row:?}");
     }
-    let (out, _) = place.good("compare DIABETES --by sex --ignore target");
+    let (out, _) = place.good("test two-sample DIABETES --by sex --ignore target");
     assert!(out.contains("p alone") && out.contains("only in three or more features jointly"), "{out}");
 }
 
 #[test]
 fn every_form_of_a_finding() {
     let place = Place::new();
-    let base = "compare DIABETES --by sex --ignore target --permutations 99";
+    let base = "test two-sample DIABETES --by sex --ignore target --permutations 99";
     let (out, _) = place.good(base);
     assert!(
         out.contains("MMD² = ") && out.contains("95 % under the null") && out.contains("exact: "),
@@ -59,14 +61,15 @@ fn every_form_of_a_finding() {
     assert!((sum - record["statistic"].as_f64().unwrap()).abs() < 1e-12);
     let (out, _) = place.good(&format!("{base} --interactions --max-display 3"));
     assert!(out.contains("Shapley interaction index") && out.contains("and 6 more"), "{out}");
-    let (out, _) = place.good(&format!("{base} --statistic-only --kernel matern32(isotropic)"));
+    let (out, _) = place.good(&format!("{base} --no-attribution --kernel matern32(isotropic)"));
     assert!(!out.contains("feature"), "{out}");
-    let (out, _) = place.good(&format!("{base} --lengthscales 0.5,1,2 --groups blood=s1,s2,s3,s4,s5,s6"));
+    let (out, _) =
+        place.good(&format!("{base} --length-scale-multiples 0.5,1,2 --groups blood=s1,s2,s3,s4,s5,s6"));
     assert!(out.contains("* rbf") && out.contains("blood"), "{out}");
-    let (out, _) = place.good("compare DIABETES --by sex --permutations 0 --estimator biased");
+    let (out, _) = place.good("test two-sample DIABETES --by sex --permutations 0 --estimator biased");
     assert!(out.contains("no test was requested") && !out.contains("p ="), "{out}");
     for estimator in ["linear", "block", "block --block-size 20"] {
-        let (_, err) = place.good(&format!("compare DIABETES --by sex --estimator {estimator}"));
+        let (_, err) = place.good(&format!("test two-sample DIABETES --by sex --estimator {estimator}"));
         assert!(err.contains("of each sample"), "{err}");
     }
 }
@@ -80,29 +83,30 @@ fn two_files_are_compared_by_name_and_level() {
     };
     place.write("one.csv", rows(0.0, ["red", "blue"]));
     place.write("two.csv", rows(5.0, ["red", "green"]));
-    let (out, _) = place.good("compare one.csv two.csv --permutations 99");
+    let (out, _) = place.good("test two-sample one.csv two.csv --permutations 99");
     assert!(out.starts_with("The samples differ"), "{out}");
     assert!(out.contains("colour") && out.contains("\na "), "{out}");
     // A column of numbers in one table and of text in the other is categorical in both.
     place.write("three.csv", rows(0.0, ["1", "2"]));
-    let (out, _) = place.good("compare one.csv three.csv --permutations 99");
+    let (out, _) = place.good("test two-sample one.csv three.csv --permutations 99");
     assert!(out.contains("colour"), "{out}");
     let mut extra = rows(0.0, ["red", "blue"]).replace("a,b,colour", "a,b,colour,d").replace("red", "red,1");
     extra = extra.replace("blue", "blue,2");
     place.write("four.csv", extra);
-    let (_, err) = place.good("compare one.csv four.csv --permutations 9");
+    let (_, err) = place.good("test two-sample one.csv four.csv --permutations 9");
     assert!(err.contains("four.csv has columns that one.csv lacks, which are left out: d"), "{err}");
-    place.bad("compare four.csv one.csv", "there is no column 'd'");
+    place.bad("test two-sample four.csv one.csv", "there is no column 'd'");
 }
 
 #[test]
 fn dependence_is_detected_and_attributed() {
     let place = Place::new();
-    let (out, _) = place.good("depend DIABETES --target target --permutations 199 --format csv");
+    let (out, _) = place.good("test independence DIABETES --target target --permutations 199 --format csv");
     let table = cells(&out);
     assert_eq!([&table[1][0], &table[2][0]], ["s5", "bmi"]);
     assert_eq!(number(&table[1][4]), 1.0 / 200.0);
-    let (out, _) = place.good("depend DIABETES --target target,bp --by-target --permutations 99");
+    let (out, _) =
+        place.good("test independence DIABETES --target target,bp --attribute-to targets --permutations 99");
     assert!(out.contains("\ntarget") && out.contains("\nbp") && !out.contains("\ns1"), "{out}");
     for options in [
         "--given bmi,bp",
@@ -111,10 +115,11 @@ fn dependence_is_detected_and_attributed() {
         "--target-kernel matern32",
         "--categorical sex --kernel rbf --kernel laplacian",
     ] {
-        let (out, _) = place.good(&format!("depend DIABETES --target target --permutations 99 {options}"));
+        let (out, _) =
+            place.good(&format!("test independence DIABETES --target target --permutations 99 {options}"));
         assert!(out.contains("target depends on the features"), "{options}: {out}");
     }
-    place.good("depend DIABETES --target sex --categorical sex -o page.html --permutations 99");
+    place.good("test independence DIABETES --target sex --categorical sex -o page.html --permutations 99");
     assert!(place.read("page.html").contains("What sex depends on"));
 }
 
@@ -122,14 +127,15 @@ fn dependence_is_detected_and_attributed() {
 fn features_are_selected() {
     let place = Place::new();
     for method in ["shapley", "backward", "lasso"] {
-        let (out, _) = place.good(&format!("select DIABETES --target target --features 3 --method {method}"));
+        let (out, _) = place
+            .good(&format!("test select DIABETES --target target --features-to-select 3 --method {method}"));
         let table = cells(&out);
         assert_eq!(table[0], ["rank", "feature", "score"]);
         assert_eq!(table.len(), 4);
         let best: Vec<&str> = table[1..3].iter().map(|row| row[1].as_str()).collect();
         assert!(best.contains(&"s5") && best.contains(&"bmi"), "{method}: {best:?}");
     }
-    let (out, _) = place.good("select DIABETES --target target");
+    let (out, _) = place.good("test select DIABETES --target target");
     assert_eq!(cells(&out).len(), 11);
 }
 
@@ -141,39 +147,45 @@ fn bad_questions_are_named() {
     place.write("same.csv", "a,y\n1,2\n3,2\n4,2\n9,2\n");
     place.write("out.html", "precious");
     let cases = [
-        ("compare one.csv", "give a second table, or --by COL"),
-        ("compare one.csv one.csv", "the first sample is too small: at least 2 rows are needed"),
-        ("compare gap.csv gap.csv -o out.html", "row 2 (line 3) of column 'b' is empty"),
+        ("test two-sample one.csv", "give a second table, or --by COL"),
+        ("test two-sample one.csv one.csv", "the first sample is too small: at least 2 rows are needed"),
+        ("test two-sample gap.csv gap.csv -o out.html", "row 2 (line 3) of column 'b' is empty"),
         (
-            "compare DIABETES --by bmi",
+            "test two-sample DIABETES --by bmi",
             "two samples need two; compare one with all others by --by 'bmi=VALUE'",
         ),
-        ("compare DIABETES --by sex=3", "column 'sex' is never '3'; its values are: 1, 2"),
-        ("compare DIABETES --by colour", "there is no column 'colour'"),
-        ("compare DIABETES --by sex --ignore colour", "there is no column 'colour'"),
-        ("compare DIABETES --by sex --kernel rbff", "kernel"),
-        ("compare DIABETES --by sex --kernel matern32(isotropic)", "ties the columns"),
-        ("compare DIABETES --by sex --lengthscales 0", "give positive multiples"),
-        ("compare DIABETES --by sex --block-size 3", "--block-size is an option of --estimator block"),
-        ("compare DIABETES --by sex --estimator block --block-size 400", "at least 400 rows are needed"),
-        ("compare DIABETES --by sex --statistic-only -o out.html", "no values of features to show"),
-        ("compare DIABETES --by sex -o out.pdf", "not as .pdf"),
-        ("compare DIABETES --by sex --groups blood=s1,s9", "s9"),
-        ("depend same.csv --target y", "the target 'y' is the same in all rows"),
-        ("depend DIABETES --target colour", "there is no column 'colour'"),
-        ("depend DIABETES --target bmi --given bmi", "is in both --target and --given"),
-        ("depend DIABETES --target bmi --wild-bootstrap 0", "a positive number of rows"),
+        ("test two-sample DIABETES --by sex=3", "column 'sex' is never '3'; its values are: 1, 2"),
+        ("test two-sample DIABETES --by colour", "there is no column 'colour'"),
+        ("test two-sample DIABETES --by sex --ignore colour", "there is no column 'colour'"),
+        ("test two-sample DIABETES --by sex --kernel rbff", "kernel"),
+        ("test two-sample DIABETES --by sex --kernel matern32(isotropic)", "ties the columns"),
+        ("test two-sample DIABETES --by sex --length-scale-multiples 0", "give positive multiples"),
         (
-            "depend DIABETES --target bmi --wild-bootstrap 5 --estimator unbiased",
+            "test two-sample DIABETES --by sex --block-size 3",
+            "--block-size is an option of --estimator block",
+        ),
+        (
+            "test two-sample DIABETES --by sex --estimator block --block-size 400",
+            "at least 400 rows are needed",
+        ),
+        ("test two-sample DIABETES --by sex --no-attribution -o out.html", "no values of features to show"),
+        ("test two-sample DIABETES --by sex -o out.pdf", "not as .pdf"),
+        ("test two-sample DIABETES --by sex --groups blood=s1,s9", "s9"),
+        ("test independence same.csv --target y", "the target 'y' is the same in all rows"),
+        ("test independence DIABETES --target colour", "there is no column 'colour'"),
+        ("test independence DIABETES --target bmi --given bmi", "is in both --target and --given"),
+        ("test independence DIABETES --target bmi --wild-bootstrap 0", "a positive number of rows"),
+        (
+            "test independence DIABETES --target bmi --wild-bootstrap 5 --estimator unbiased",
             "the wild bootstrap needs the biased estimator",
         ),
         (
-            "depend DIABETES --target bmi --given bp --categorical sex --permutations 9",
+            "test independence DIABETES --target bmi --given bp --categorical sex --permutations 9",
             "column = sex is not allowed: residuals exist for numeric columns only",
         ),
-        ("select DIABETES --target bmi --features 0", "give a number from 1 to 10"),
-        ("select DIABETES --target bmi --features 11", "give a number from 1 to 10"),
-        ("select same.csv --target y", "the same in all rows"),
+        ("test select DIABETES --target bmi --features-to-select 0", "give a number from 1 to 10"),
+        ("test select DIABETES --target bmi --features-to-select 11", "give a number from 1 to 10"),
+        ("test select same.csv --target y", "the same in all rows"),
     ];
     for (words, expected) in cases {
         let output = place.run(words);

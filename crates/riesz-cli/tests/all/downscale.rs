@@ -109,7 +109,7 @@ pub fn kernel(text: &str, x: &Table) -> Kernel {
 
 /// Returns the start of tuning: bags have 2 to 12 rows, so that rows have their own noise.
 pub fn start(data: &Aggregates) -> AggregateGaussianProcess {
-    let kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
+    let kernel = kernel("rbf(length_scale=1, ard)", &data.rows);
     AggregateGaussianProcess { row_noise: 0.1, ..AggregateGaussianProcess::new(kernel, 0.03) }
 }
 
@@ -207,11 +207,15 @@ fn options_agree_with_the_library() {
     let rows = data.rows.clone();
     let two: Vec<Vec<f64>> = (0..rows.rows()).map(|i| vec![rows.get(i, 1), rows.get(i, 2)]).collect();
     let fewer = Aggregates { rows: named(["east", "north", ""], 2, &two), ..data.clone() };
-    let parsed = KernelExpression::parse("rbf(lengthscale=2)").unwrap();
+    let parsed = KernelExpression::parse("rbf(length_scale=2)").unwrap();
     let resolved = parsed.resolve(&fewer.rows, &ColumnScaling::raw(2)).unwrap();
     let process = AggregateGaussianProcess { kernel: resolved, noise: 0.03, ..plain.clone() };
     for which in ["--ignore rain", "--features east,north"] {
-        check(&format!("--no-tuning --no-standardise --kernel rbf(lengthscale=2) {which}"), &process, &fewer);
+        check(
+            &format!("--no-tuning --no-standardise --kernel rbf(length_scale=2) {which}"),
+            &process,
+            &fewer,
+        );
     }
     // Known errors.
     let errors: Vec<f64> = world.rates.iter().map(|rate| 0.1 * rate).collect();
@@ -219,7 +223,7 @@ fn options_agree_with_the_library() {
         (0..DISTRICTS).map(|b| format!("d{b:02},{:?},{:?}\n", world.rates[b], errors[b])).collect();
     place.write("bags.csv", format!("district,rate,error\n{lines}"));
     let noisy = Aggregates { target_noise: Some(errors.iter().map(|e| e * e).collect()), ..data.clone() };
-    check("--no-tuning --noise 0.2 --se error", &plain, &noisy);
+    check("--no-tuning --noise 0.2 --target-std error", &plain, &noisy);
     // Published conventions: no noise of rows, and no priors.
     let published = Tuning { conventions: Conventions::Published, ..Tuning::default() };
     let from = AggregateGaussianProcess { row_noise: 0.0, ..start(&data) };
@@ -251,7 +255,7 @@ fn sums_are_learnt_through_mediators() {
         mediators: Some(coarse.clone()),
     };
     let every = coarse.bags.stack(&coarse.targets).unwrap();
-    let mediation = Some(Mediation::new(kernel("rbf(lengthscale=0.5, ard)", &every), 1e-3));
+    let mediation = Some(Mediation::new(kernel("rbf(length_scale=0.5, ard)", &every), 1e-3));
     let process = AggregateGaussianProcess { mediation, mediation_noise: 0.1, ..start(&data) };
     let fit = process.fit(&data).unwrap();
     let args = "rows.csv bags.csv --bag district --target cases --weight people --sum --total mass \
@@ -311,7 +315,7 @@ fn targets_are_regressed_on_mediators() {
         totals: None,
     };
     let every = coarse.bags.stack(&coarse.targets).unwrap();
-    let mediators = kernel("rbf(lengthscale=0.5, ard)", &every);
+    let mediators = kernel("rbf(length_scale=0.5, ard)", &every);
     let data = Aggregates {
         rows: rows.select_rows(&kept),
         bags: Bags::new(&bag, 7, Some(&people), TargetUnit::Mean).unwrap(),
@@ -320,7 +324,7 @@ fn targets_are_regressed_on_mediators() {
         target_noise: None,
         mediators: Some(coarse),
     };
-    let rows = kernel("rbf(lengthscale=1, ard)", &data.rows);
+    let rows = kernel("rbf(length_scale=1, ard)", &data.rows);
     let start = Conventions::Regularised.start(rows, Some(mediators), &data);
     let command = format!("downscale check {LEARN} --mediators year,level");
     for (operator, tied) in [("pseudo", false), ("two-sided", true)] {
@@ -457,7 +461,7 @@ fn tables_that_do_not_fit_are_refused() {
     refused(&rows, &bags, "--mediators month", "bags.csv: there is no column 'month'");
     refused(&rows, &bags, "--features east,snow", "rows.csv: there is no column 'snow'");
     refused(&rows, &bags, "--ignore east,north,rain", "no column is left as a feature");
-    refused(&rows, &bags, "--se level", "standard errors are not negative; give 0 for none");
+    refused(&rows, &bags, "--target-std level", "standard errors are not negative; give 0 for none");
     refused(&rows, &bags, "--noise 0", "--noise 0 is not a positive number");
     refused(&rows, &bags, "--noise NaN", "--noise NaN is not a positive number");
     refused(&rows, &bags, "--inducing 0", "number of inducing points");
@@ -549,7 +553,7 @@ fn targets_of_one_table_are_no_features() {
     for options in [
         "--weight people --family poisson --ignore trials,error",
         "--trials trials --family binomial --ignore people,error",
-        "--se error --ignore people,trials",
+        "--target-std error --ignore people,trials",
     ] {
         let args = format!("towns.csv towns.csv --bag town --target cases {options} --no-tuning");
         place.good(&format!("downscale fit {args} -o default.riesz"));
@@ -580,7 +584,7 @@ fn counts_agree_with_the_library() {
         ..matched(&world)
     };
     let start = |data: &Aggregates, family| {
-        let rows_kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
+        let rows_kernel = kernel("rbf(length_scale=1, ard)", &data.rows);
         CountProcess::new(rows_kernel, count_inducing_points(data, 0).unwrap(), family)
     };
     let (data, tuning) = (aggregates(TargetUnit::Sum), Tuning::default());
@@ -619,7 +623,7 @@ fn counts_agree_with_the_library() {
         ..aggregates(TargetUnit::Sum)
     };
     let points = inducing_points(&data.rows, 20, 0).unwrap();
-    let smoothing = Some(BagSmoother::new(kernel("rbf(lengthscale=0.5, ard)", &every)));
+    let smoothing = Some(BagSmoother::new(kernel("rbf(length_scale=0.5, ard)", &every)));
     let process = CountProcess { points, smoothing, ..start(&data, Family::Poisson) };
     let fit = tuning.tune_counts(&process, &data).unwrap().fit;
     let mediated =
@@ -636,7 +640,7 @@ fn counts_agree_with_the_library() {
     bad("--family binomial", "needs --trials");
     bad("--family poisson --trials trials", "--trials is an option of --family binomial");
     bad("--family binomial --trials trials --sum", "are not sums over rows");
-    bad("--family poisson --se mass", "--se cannot be used with counts");
+    bad("--family poisson --target-std mass", "--target-std cannot be used with counts");
     bad("--family poisson --noise 0.1", "--noise cannot be used with counts");
     bad("--family poisson --mediators year --operator pseudo", "--operator");
     bad("--total mass", "--total is an option of sums");

@@ -250,7 +250,7 @@ fn count_maps_show_rates_and_explain_logarithms() {
         };
         let bags = Bags::new(&world.bag, DISTRICTS, Some(&world.people), unit).unwrap();
         let data = Aggregates::matched(table(&world), bags, cases.clone());
-        let rows_kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
+        let rows_kernel = kernel("rbf(length_scale=1, ard)", &data.rows);
         let fit = CountProcess::new(rows_kernel, count_inducing_points(&data, 0).unwrap(), family)
             .fit(&data)
             .unwrap();

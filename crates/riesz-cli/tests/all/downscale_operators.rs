@@ -14,8 +14,8 @@ fn mediated_operator_agrees_with_the_library() {
     let mediators = Mediators { bags: world.coarse.clone(), targets: world.coarse.clone(), totals: None };
     let every = mediators.bags.stack(&mediators.targets).unwrap();
     let data = Aggregates { bag_of_target: vec![None; DISTRICTS], mediators: Some(mediators), ..data };
-    let rows_kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
-    let coarse = kernel("rbf(lengthscale=0.5, ard)", &every);
+    let rows_kernel = kernel("rbf(length_scale=1, ard)", &data.rows);
+    let coarse = kernel("rbf(length_scale=0.5, ard)", &every);
     let command = format!("downscale check {LEARN} --mediators year,level --operator mediated");
     for (options, conventions) in [("", Conventions::Regularised), ("--published", Conventions::Published)] {
         let start = conventions.start(rows_kernel.clone(), Some(coarse.clone()), &data);
@@ -146,7 +146,7 @@ fn exact_totals_are_met() {
     let bad = |options: &str, words: &str| {
         place.bad(&format!("downscale check {LEARN} --exact-totals {options}"), words);
     };
-    for other in ["--se mass", "--noise 0.1", "--inducing 5", "--published", "--mediators year"] {
+    for other in ["--target-std mass", "--noise 0.1", "--inducing 5", "--published", "--mediators year"] {
         bad(other, "cannot be used with");
     }
     bad("--family poisson", "--exact-totals cannot be used with counts");

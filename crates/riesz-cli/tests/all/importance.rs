@@ -71,7 +71,7 @@ fn what_cannot_be_said_is_refused() {
     place.bad("importance m.riesz train.csv --target z", "'z'");
     place.bad("importance c.riesz train.csv --target c", "the model's classes are: no, yes");
     place.bad("importance m.riesz train.csv --target y,a", "one per output");
-    place.bad("importance m.riesz train.csv --target y --permutations 0", "permutations");
+    place.bad("importance m.riesz train.csv --target y --orders 0", "orders");
 }
 
 /// Pages and pictures name their contents, and a constant output has no shares rather than shares of 0.
@@ -130,9 +130,9 @@ fn pictures_say_what_they_show() {
 #[test]
 fn components_have_mean_zero() {
     let place = towns();
-    place.good("anova m.riesz train.csv --of a --of c --of a,c -o w.csv");
+    place.good("effects m.riesz train.csv --of a --of c --of a,c -o w.csv");
     let table = cells(&place.read("w.csv"));
-    assert_eq!(table[0], ["component", "output", "place", "place_2", "value", "sd"]);
+    assert_eq!(table[0], ["component", "output", "x", "x_2", "value", "std"]);
     let rows = cells(&place.read("train.csv"));
     let value_at = |component: &str, first: &str, second: &str| {
         let is_equal = |a: &str, b: &str| {
@@ -150,18 +150,15 @@ fn components_have_mean_zero() {
     assert!(joint.abs() < 1e-8 && value_at("a × c", "4", "u").abs() > 1e-6, "{joint}");
     assert!(table[1..].iter().all(|line| number(&line[5]) > 0.0));
     // Every feature alone, without a posterior, as numbers and as pictures.
-    let (words, _) = place.good("anova c.riesz train.csv");
-    assert!(
-        words.starts_with("component,output,place,value\n") && words.contains("\nc,yes vs no,w,"),
-        "{words}"
-    );
-    place.good("anova m.riesz train.csv --of a -o w.svg");
+    let (words, _) = place.good("effects c.riesz train.csv");
+    assert!(words.starts_with("component,output,x,value\n") && words.contains("\nc,yes vs no,w,"), "{words}");
+    place.good("effects m.riesz train.csv --of a -o w.svg");
     assert!(place.read("w.svg").contains("component of a") && place.read("w.svg").contains("middle 95 %"));
-    place.good("anova m.riesz train.csv --of a,c -o w.png");
-    place.good("anova m.riesz train.csv --of c -o w.svg");
-    place.good("anova m.riesz train.csv --of b,a -o w.parquet");
-    place.bad("anova m.riesz train.csv -o w.svg", "a picture shows one component");
-    place.bad("anova m.riesz train.csv --of z", "there is no feature 'z'; the features are: a, b, c");
-    place.bad("anova m.riesz train.csv --of a,b,c", "these have 3");
-    place.bad("anova m.riesz train.csv --of a --output-name z -o w.svg", "there is no output 'z'");
+    place.good("effects m.riesz train.csv --of a,c -o w.png");
+    place.good("effects m.riesz train.csv --of c -o w.svg");
+    place.good("effects m.riesz train.csv --of b,a -o w.parquet");
+    place.bad("effects m.riesz train.csv -o w.svg", "a picture shows one component");
+    place.bad("effects m.riesz train.csv --of z", "there is no feature 'z'; the features are: a, b, c");
+    place.bad("effects m.riesz train.csv --of a,b,c", "these have 3");
+    place.bad("effects m.riesz train.csv --of a --output-name z -o w.svg", "there is no output 'z'");
 }

@@ -103,7 +103,7 @@ fn a_killed_fit_goes_on_with_the_same_bytes() {
     // Results for files that have changed since are not used either.
     place.write("a/part-00.csv", "age,target\n1,2\n");
     std::fs::remove_file(folder.join("unit-00000.stat")).unwrap();
-    place.bad(&format!("statistics {} --unit 0", folder.display()), "has changed since");
+    place.bad(&format!("distributed statistics {} --unit 0", folder.display()), "has changed since");
 }
 
 #[test]
@@ -113,27 +113,30 @@ fn units_are_plain_commands() {
     place.good(&format!("fit a {FIT} --checkpoint whole -o whole.riesz"));
     let (out, _) = place.good(&format!("fit a {FIT} --checkpoint work --plan-only"));
     let plan = out.trim().to_string();
-    place.bad(&format!("solve {plan} -o m.riesz"), "--unit 0");
-    place.bad(&format!("statistics {plan} --unit 4"), "there is no unit 4");
-    place.bad(&format!("statistics {plan} --unit 0 --pass"), "riesz solve");
+    place.bad(&format!("distributed solve {plan} -o m.riesz"), "--unit 0");
+    place.bad(&format!("distributed statistics {plan} --unit 4"), "there is no unit 4");
+    place.bad(&format!("distributed statistics {plan} --unit 0 --pass"), "riesz distributed solve");
     for unit in [2, 0, 3, 1] {
-        place.good(&format!("statistics {plan} --unit {unit}"));
+        place.good(&format!("distributed statistics {plan} --unit {unit}"));
     }
-    let (_, err) = place.good(&format!("statistics {plan} --unit 2"));
+    let (_, err) = place.good(&format!("distributed statistics {plan} --unit 2"));
     assert!(err.contains("exists already"));
-    place.good(&format!("solve {plan} -o m.riesz"));
-    place.good(&format!("statistics {plan} --unit 3,1,0,2 --pass"));
-    place.good(&format!("solve {plan} -o m.riesz"));
+    place.good(&format!("distributed solve {plan} -o m.riesz"));
+    place.good(&format!("distributed statistics {plan} --unit 3,1,0,2 --pass"));
+    place.good(&format!("distributed solve {plan} -o m.riesz"));
     assert_eq!(predictions(&place, "whole.riesz"), predictions(&place, "m.riesz"));
     let unit = |k: usize| format!("{plan}/unit-0000{k}.stat");
-    place.good(&format!("merge {plan} {} {} {} -o abc.stat", unit(0), unit(1), unit(2)));
-    place.good(&format!("merge {plan} {} {} -o ba.stat", unit(1), unit(0)));
-    place.good(&format!("merge {plan} abc.stat --without {} -o ab.stat", unit(2)));
+    place.good(&format!("distributed merge {plan} {} {} {} -o abc.stat", unit(0), unit(1), unit(2)));
+    place.good(&format!("distributed merge {plan} {} {} -o ba.stat", unit(1), unit(0)));
+    place.good(&format!("distributed merge {plan} abc.stat --without {} -o ab.stat", unit(2)));
     assert_eq!(bytes(&place.path("ab.stat")), bytes(&place.path("ba.stat")));
-    place.bad(&format!("merge {plan} abc.stat {} -o x.stat", unit(1)), "would count twice");
-    place.bad(&format!("merge {plan} ab.stat --without {} -o x.stat", unit(3)), "unit 3 is not in");
-    place.bad(&format!("merge {plan} a/part-00.csv -o x.stat"), "checksum");
-    let output = place.run(&format!("solve {plan} --statistics ab.stat -o part.riesz"));
+    place.bad(&format!("distributed merge {plan} abc.stat {} -o x.stat", unit(1)), "would count twice");
+    place.bad(
+        &format!("distributed merge {plan} ab.stat --without {} -o x.stat", unit(3)),
+        "unit 3 is not in",
+    );
+    place.bad(&format!("distributed merge {plan} a/part-00.csv -o x.stat"), "checksum");
+    let output = place.run(&format!("distributed solve {plan} --statistics ab.stat -o part.riesz"));
     assert!(texts(&output).1.contains("2 of 4 units") || !output.status.success());
 }
 
@@ -171,8 +174,8 @@ fn what_cannot_be_is_refused() {
         ("fit a --target target --landmarks 9 --ridge 1 --folds 3 -o m.riesz", "'auto'"),
         ("fit DIABETES --target target --corrections 2 -o m.riesz", "through landmarks"),
         ("fit empty.csv --target target --landmarks 9 -o m.riesz", "empty.csv"),
-        ("statistics a --unit 0", "holds no plan"),
-        ("solve nowhere -o m.riesz", "holds no plan"),
+        ("distributed statistics a --unit 0", "holds no plan"),
+        ("distributed solve nowhere -o m.riesz", "holds no plan"),
     ] {
         place.bad(words, expected);
     }
@@ -181,15 +184,15 @@ fn what_cannot_be_is_refused() {
 
 /// Solves by single commands; returns the number of passes over all units.
 fn pass_by_pass(place: &Place, plan: &str, units: u64) -> usize {
-    place.bad(&format!("statistics {plan} --unit 0"), "--pass");
-    place.bad(&format!("solve {plan} --statistics x.stat -o s.riesz"), "leave it out");
+    place.bad(&format!("distributed statistics {plan} --unit 0"), "--pass");
+    place.bad(&format!("distributed solve {plan} --statistics x.stat -o s.riesz"), "leave it out");
     let mut passes = 0;
     let _ = std::fs::remove_file(place.path("s.riesz"));
-    while !place.run(&format!("solve {plan} -o s.riesz")).status.success() {
+    while !place.run(&format!("distributed solve {plan} -o s.riesz")).status.success() {
         assert!(!place.path("s.riesz").exists() && passes < 60);
-        place.bad(&format!("solve {plan} -o s.riesz"), &format!("after {passes} passes"));
+        place.bad(&format!("distributed solve {plan} -o s.riesz"), &format!("after {passes} passes"));
         for unit in (0..units).rev() {
-            place.good(&format!("statistics {plan} --unit {unit} --pass"));
+            place.good(&format!("distributed statistics {plan} --unit {unit} --pass"));
         }
         passes += 1;
     }

@@ -107,7 +107,7 @@ fn columns_say_which_are_the_features() {
     let (explained, _) = place.good("explain m.model named.csv --background named.csv --columns age,bmi,bp");
     assert_eq!(cells(&explained)[0][5..], ["age", "bmi", "bp"]);
     for words in
-        ["report m.model named.csv -o page.html", "importance m.model named.csv", "anova m.model named.csv"]
+        ["report m.model named.csv -o page.html", "importance m.model named.csv", "effects m.model named.csv"]
     {
         place.good(&format!("{words} --columns age,bmi,bp"));
     }

@@ -1,6 +1,10 @@
 //! All integration tests, in one program so that it is linked once.
 
 mod cases;
+mod causal_check;
+mod causal_effect;
+mod causal_studies;
+mod causal_suggest;
 mod commands;
 mod common;
 mod contributing;
@@ -9,10 +13,6 @@ mod discrepancy;
 mod downscale;
 mod downscale_bags;
 mod downscale_operators;
-mod effect;
-mod fuse;
-mod fuse_suggest;
-mod graph;
 mod importance;
 mod indices;
 mod landmarks;

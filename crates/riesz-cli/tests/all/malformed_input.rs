@@ -193,7 +193,7 @@ fn questions_that_cannot_be_asked() {
         ("--groups g=z", "no column 'z'"),
         ("--groups g=a;h=a", "one group only"),
         ("--groups g;h=a", "cannot be read"),
-        ("--format text", "not for tables"),
+        ("--format svg", "not for tables"),
         ("-o why.html", "not as .html: give one of these endings, or --format"),
         ("-o why.PNG", "tables are written as .csv, .parquet or .json, not as .png"),
         ("-o why.xlsx", "not as .xlsx"),
@@ -203,6 +203,7 @@ fn questions_that_cannot_be_asked() {
         place.bad(&format!("explain m.riesz train.csv {options}"), expected);
     }
     place.bad("predict m.riesz train.csv -o p.html", "not as .html");
+    place.bad("predict m.riesz m.riesz", "m.riesz is a model file of riesz, not a table");
     place.bad("explain m.riesz train.csv --threads 1000000", "it is a whole number from 1 to 1024");
     place.bad("explain m.riesz train.csv --threads 0", "it is a whole number from 1 to 1024");
     place.good("explain m.riesz train.csv -o why.json");
@@ -211,11 +212,11 @@ fn questions_that_cannot_be_asked() {
         "--baseline train.csv",
         "--game functional",
         "--groups g=a",
-        "--ridge 1",
+        "--conditional-ridge 1",
         "--coalitions 9",
-        "--conjugate-gradients",
-        "--centred false",
-        "--draws 9",
+        "--cg-tol",
+        "--centered false",
+        "--conditional-samples 9",
     ] {
         let name = option.split_whitespace().next().unwrap();
         place.bad(
@@ -371,7 +372,7 @@ fn decimal_commas() {
             "column 'a' holds numbers that are written without decimal commas (row 1 (line 2) is '0.5'): \
              give --decimal .",
         ),
-        ("compare commas.csv commas.csv --delimiter ;", "holds numbers with decimal commas"),
+        ("test two-sample commas.csv commas.csv --delimiter ;", "holds numbers with decimal commas"),
     ];
     for (args, words) in cases {
         place.bad(args, words);
@@ -451,7 +452,17 @@ fn names_with_commas() {
         "-o",
         "e.csv",
     ]);
-    run(&["compare", "t.csv", "t.csv", "--ignore", "a,b,y", "--permutations", "9"]);
-    run(&["depend", "t.csv", "--target", "price, USD", "--given", "a,b", "--permutations", "9"]);
-    run(&["select", "t.csv", "--target", "price, USD"]);
+    run(&["test", "two-sample", "t.csv", "t.csv", "--ignore", "a,b,y", "--permutations", "9"]);
+    run(&[
+        "test",
+        "independence",
+        "t.csv",
+        "--target",
+        "price, USD",
+        "--given",
+        "a,b",
+        "--permutations",
+        "9",
+    ]);
+    run(&["test", "select", "t.csv", "--target", "price, USD"]);
 }

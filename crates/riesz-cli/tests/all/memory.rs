@@ -32,7 +32,7 @@ fn two_hundred_thousand_rows_in_little_memory() {
     assert_eq!(place.read("out.csv").lines().count(), 200_001);
     // An explanation that needs more memory is refused with a remedy.
     place.bad(
-        "explain m.riesz train.csv --game observational --ridge 0.1 --background rows.csv",
+        "explain m.riesz train.csv --game observational --conditional-ridge 0.1 --background rows.csv",
         "the observational game on 200000 reference rows needs",
     );
     let shorter: String = text.lines().take(50_001).map(|l| l.to_string() + "\n").collect();

@@ -70,7 +70,7 @@ fn duels_go_from_tables_to_pages() {
     for game in [
         "independent",
         "functional",
-        "observational --ridge 0.01",
+        "observational --conditional-ridge 0.01",
         "baseline --baseline i3",
         "matches --matches duels.csv",
     ] {
@@ -78,13 +78,13 @@ fn duels_go_from_tables_to_pages() {
         let (_, err) = place
             .good(&format!("prefer explain m.riesz items.csv duels.csv --game {game} {flag} -o why.csv"));
         assert!(err.contains("18 duels explained; exact"), "{game}: {err}");
-        assert_eq!(place.read("why.csv").contains("sd:east"), game != "functional", "{game}");
+        assert_eq!(place.read("why.csv").contains("std:east"), game != "functional", "{game}");
     }
     let (_, err) =
-        place.good("prefer explain m.riesz items.csv duels.csv --game paired --permutations 40 -o why.csv");
+        place.good("prefer explain m.riesz items.csv duels.csv --game paired --orders 40 -o why.csv");
     assert!(err.contains("18 duels explained; estimated"), "{err}");
     let (words, _) =
-        place.good("prefer explain m.riesz items.csv --left i0 --right i1 --game paired --permutations 40");
+        place.good("prefer explain m.riesz items.csv --left i0 --right i1 --game paired --orders 40");
     assert!(words.contains(" ± "), "{words}");
     place.good(
         "prefer explain m.riesz items.csv duels.csv --groups place=east,north --index k-sii -o why.json",
@@ -172,18 +172,22 @@ fn what_is_wrong_with_duels_is_said() {
     place.bad("prefer fit items.csv duels.csv", "no output file is given for the model");
     assert_eq!(std::fs::read(place.path("m.riesz")).unwrap(), before);
     place.bad("prefer explain m.riesz items.csv --left i0 --right i77", "there is no item 'i77'");
-    place.bad("prefer explain m.riesz items.csv duels.csv --permutations 9 -o w.csv", "at least 16");
+    place.bad("prefer explain m.riesz items.csv duels.csv --orders 9 -o w.csv", "at least 16");
     place.bad(
-        "prefer explain m.riesz items.csv duels.csv --permutations 20 --covariance -o w.csv",
+        "prefer explain m.riesz items.csv duels.csv --orders 20 --covariance -o w.csv",
         "without covariances",
     );
     place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --game baseline", "--baseline ITEM");
-    place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --ridge 1", "not used in this game");
+    place.bad("prefer predict m.riesz items.csv --left i0 --winner won", "cannot be used with");
+    place.bad(
+        "prefer explain m.riesz items.csv --left i0 --right i1 --conditional-ridge 1",
+        "not used in this game",
+    );
     place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --groups g=left_size", "left_size");
     place.write("short.csv", "name,east\ni0,1\ni1,2\n");
     place.bad("prefer predict m.riesz short.csv --left i0 --right i1", "there is no column 'north'");
     place.write("train.csv", "a,b,y\n1,2,3\n2,1,4\n3,5,1\n4,4,2\n");
-    place.good("fit train.csv --target y --ridge 1 -o other.riesz");
+    place.good("fit train.csv --target y --conditional-ridge 1 -o other.riesz");
     place.bad("prefer predict other.riesz items.csv --left i0 --right i1", "left_x and right_x");
     place.bad("prefer evaluate items.csv duels.csv --test 2 --repeats 1", "share of the test");
 }
@@ -191,14 +195,14 @@ fn what_is_wrong_with_duels_is_said() {
 #[test]
 fn rankings_and_clusters_are_reported() {
     let place = circle();
-    let (table, err) = place.good("prefer rank items.csv duels.csv --ignore size --circles 2 --draws 100");
+    let (table, err) = place.good("prefer rank items.csv duels.csv --ignore size --cycles 2 --samples 100");
     assert!(
         table.starts_with("item,rank,rank_low,rank_high,utility,utility_low,utility_high,best\n"),
         "{table}"
     );
     assert_eq!(table.lines().count(), 10);
     assert!(err.contains("there are cycles") && err.contains("SpecR") && err.contains("circle: i"), "{err}");
-    let (table, err) = place.good("prefer cluster items.csv duels.csv --ignore size --most 2");
+    let (table, err) = place.good("prefer cluster items.csv duels.csv --ignore size --max-clusters 2");
     assert!(
         table.starts_with("item,cluster,probability\ni0,1,") && err.contains("1 clusters: bound"),
         "{table}{err}"
@@ -498,7 +502,7 @@ fn evaluation_splits_by_time_and_by_context() {
 #[test]
 fn rankings_and_clusters_are_drawn() {
     let place = circle();
-    let rank = "prefer rank items.csv duels.csv --ignore size --draws 100 --circles 3 --plot";
+    let rank = "prefer rank items.csv duels.csv --ignore size --samples 100 --cycles 3 --plot";
     place.good(&format!("{rank} ladder.svg -o ranks.csv"));
     let ladder = place.read("ladder.svg");
     assert!((0..9).all(|i| ladder.contains(&format!(">i{i}</text>"))) && ladder.contains("cycles of three"));
@@ -572,8 +576,19 @@ fn probabilities_with_a_margin_of_ties_lie_in_their_intervals() {
         words.contains("they tie with probability") && words.contains("advantage (log odds of a win"),
         "{words}"
     );
-    let (ranks, _) = place.good("prefer rank items.csv duels.csv --draws 40 --ties model");
+    let (ranks, _) = place.good("prefer rank items.csv duels.csv --samples 40 --ties model");
     estimates_lie_in_their_intervals(&ranks);
+}
+
+#[test]
+fn tables_of_arena_votes_need_no_options() {
+    let place = Place::new();
+    let votes = ["a,b,model_a", "b,c,tie (bothbad)", "c,a,model_b", "a,c,model_a", "b,a,tie", "c,b,model_b"];
+    let rows = |end: &str| votes.iter().map(|vote| format!("{vote}{end}\n")).collect::<String>();
+    place.write("arena.csv", format!("model_a,model_b,winner\n{}", rows("")));
+    place.write("votes.csv", format!("one,other,vote,judge\n{}", rows(",j")));
+    let rank = "prefer rank votes.csv --sides one,other --outcome vote --samples 64";
+    assert_eq!(place.good("prefer rank arena.csv --samples 64").0, place.good(rank).0);
 }
 
 /// A leaderboard of items with names only, from each notation of outcomes.
@@ -602,7 +617,7 @@ fn outcomes_are_read_in_all_notations() {
         };
         format!("one,other,end\n{}", ends.iter().map(line).collect::<String>())
     };
-    let rank = "prefer rank d.csv --draws 64 --sides one,other";
+    let rank = "prefer rank d.csv --samples 64 --sides one,other";
     place.write("d.csv", table(["left", "right", "tie"], false));
     let (expected, err) = place.good(&format!("{rank} --outcome end"));
     assert!(
@@ -700,7 +715,7 @@ fn teams_without_properties_have_a_home_and_ties() {
         |side: &str| place.good(&format!("prefer predict m.riesz --left A --right B --at-home {side}")).0;
     assert!(column(&prediction("left"), "probability")[0] > column(&prediction("right"), "probability")[0]);
     estimates_lie_in_their_intervals(&prediction("none"));
-    let (ranks, _) = place.good(&format!("prefer rank {read} --draws 64"));
+    let (ranks, _) = place.good(&format!("prefer rank {read} --samples 64"));
     assert!(ranks.lines().nth(1).unwrap().starts_with("A,1,"), "{ranks}");
     estimates_lie_in_their_intervals(&ranks);
     let (scores, _) =
@@ -756,7 +771,7 @@ fn commands_offer_only_applicable_options() {
     let duels = (0..40).map(duel).collect::<String>();
     items.write("duels.csv", format!("left,right,outcome,h\n{duels}"));
     for option in ["--ability", "--home h", "--ability --home h --ties model"] {
-        let (table, err) = items.good(&format!("prefer rank items.csv duels.csv --draws 64 {option}"));
+        let (table, err) = items.good(&format!("prefer rank items.csv duels.csv --samples 64 {option}"));
         estimates_lie_in_their_intervals(&table);
         assert!(table.lines().count() == 11 && err.contains("log marginal likelihood"), "{option}: {err}");
     }

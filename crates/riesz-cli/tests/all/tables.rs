@@ -88,7 +88,7 @@ fn labels_of_rows_are_refused_or_warned_of() {
     let refused = "column 'b' has 60 different texts in 60 rows: leave it out with --ignore 'b', or give \
                    --column 'b=text'";
     place.bad("fit labels.csv --target y -o m.riesz", refused);
-    place.bad("compare labels.csv labels.csv", refused);
+    place.bad("test two-sample labels.csv labels.csv", refused);
     place.good("fit labels.csv --target y --model svr --ignore b -o m.riesz");
     place.good("fit labels.csv --target y --model svr --column b=text -o m.riesz");
     place.write("zips.csv", rows(|i| format!("{:05}", 2100 + i)));
@@ -97,7 +97,7 @@ fn labels_of_rows_are_refused_or_warned_of() {
     place.write("numbered.csv", rows(|i| (i + 7).to_string()));
     let (_, err) = place.good("fit numbered.csv --target y --model svr -o m.riesz");
     assert!(err.contains("column 'b' numbers the rows (7, 8, …): leave it out with --ignore 'b'"), "{err}");
-    let (_, err) = place.good("compare numbered.csv numbered.csv --permutations 20");
+    let (_, err) = place.good("test two-sample numbered.csv numbered.csv --permutations 20");
     assert!(err.contains("column 'b' numbers the rows"), "{err}");
     place.bad("fit labels.csv --target y --column c=text -o m.riesz", "there is no column 'c'");
     place.bad("fit labels.csv --target y --column b -o m.riesz", "each followed by =text or =number");
@@ -187,18 +187,18 @@ fn missing_cells_can_be_compared() {
     };
     place.write("before.csv", table(0));
     place.write("after.csv", table(5));
-    place.bad("compare before.csv after.csv", "after.csv: row 1 (line 2) of column 'x' is empty");
+    place.bad("test two-sample before.csv after.csv", "after.csv: row 1 (line 2) of column 'x' is empty");
     let (out, _) =
-        place.good("compare before.csv after.csv --missing compare --permutations 200 --format csv");
+        place.good("test two-sample before.csv after.csv --missing compare --permutations 200 --format csv");
     let comparisons = cells(&out);
     let p =
         |name: &str| -> f64 { comparisons.iter().find(|row| row[0] == name).unwrap()[4].parse().unwrap() };
     assert!(p("x is missing") < 0.02 && p("c") < 0.02, "{out}");
-    let (_, err) = place.good("compare before.csv after.csv --missing drop --permutations 20");
+    let (_, err) = place.good("test two-sample before.csv after.csv --missing drop --permutations 20");
     assert!(err.contains("after.csv: 30 of 60 rows with missing cells were left out"), "{err}");
     // The column is empty in both tables.
     place.write("one.csv", "x,z\n,1\n,2\n,3\n");
-    let (_, err) = place.good("compare one.csv one.csv --missing compare --permutations 20");
+    let (_, err) = place.good("test two-sample one.csv one.csv --missing compare --permutations 20");
     assert!(err.contains("column 'x' has no values and is left out"), "{err}");
 }
 
@@ -224,7 +224,7 @@ fn standard_input_is_read_in_any_format_and_once() {
             "{file}: {out}{err}"
         );
     }
-    place.bad_with("compare - -", "a\n1\n2\n", "'-' is given twice");
+    place.bad_with("test two-sample - -", "a\n1\n2\n", "'-' is given twice");
 }
 
 /// Writes sixty rows whose second column is given by `cell`.
@@ -274,13 +274,16 @@ fn samples_in_different_units_and_spellings_are_not_compared_silently() {
     written(&place, "plain.csv", |i| value(i).to_string());
     written(&place, "yes.csv", |i| if i % 2 == 0 { "yes" } else { "no" }.to_string());
     written(&place, "Yes.csv", |i| if i % 2 == 0 { "Yes" } else { "NO" }.to_string());
-    place.bad("compare kg.csv lb.csv", "column 'b' has numbers in kg in kg.csv and in lb in lb.csv");
-    place.bad("compare kg.csv plain.csv", "has numbers in kg in kg.csv and without a unit in plain.csv");
-    let (_, err) = place.good("compare plain.csv yes.csv --permutations 20 --column b=text");
+    place.bad("test two-sample kg.csv lb.csv", "column 'b' has numbers in kg in kg.csv and in lb in lb.csv");
+    place.bad(
+        "test two-sample kg.csv plain.csv",
+        "has numbers in kg in kg.csv and without a unit in plain.csv",
+    );
+    let (_, err) = place.good("test two-sample plain.csv yes.csv --permutations 20 --column b=text");
     assert!(!err.contains("holds numbers"), "{err}");
-    let words = "compare plain.csv yes.csv --permutations 20 --ignore a,y";
+    let words = "test two-sample plain.csv yes.csv --permutations 20 --ignore a,y";
     assert!(place.good(words).1.contains("column 'b' holds numbers in plain.csv and text in yes.csv"));
-    place.good("compare kg.csv kg.csv --permutations 20");
-    let (_, err) = place.good("compare yes.csv Yes.csv --permutations 20");
+    place.good("test two-sample kg.csv kg.csv --permutations 20");
+    let (_, err) = place.good("test two-sample yes.csv Yes.csv --permutations 20");
     assert!(err.contains("differ in case only and are two categories"), "{err}");
 }

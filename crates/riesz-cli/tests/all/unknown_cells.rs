@@ -7,13 +7,13 @@ use crate::common::{Place, cells, number, texts};
 
 const CITIES: [&str; 3] = ["Bern", "Oslo", "Rome"];
 
-/// Writes rows of an age, a city and a target, and a model with the kernel `rbf(age, lengthscale=5) *
+/// Writes rows of an age, a city and a target, and a model with the kernel `rbf(age, length_scale=5) *
 /// categorical(city, similarity=0.3)`.
 fn towns() -> Place {
     let place = Place::new();
     let row = |i: usize| format!("{},{},{}\n", 20 + i * i % 17, CITIES[i * i % 7 % 3], i % 7);
     place.write("train.csv", format!("age,city,y\n{}", (0..30).map(row).collect::<String>()));
-    let kernel = "rbf(age,lengthscale=5)*categorical(city,similarity=0.3)";
+    let kernel = "rbf(age,length_scale=5)*categorical(city,similarity=0.3)";
     place.good(&format!(
         "fit train.csv --target y --no-standardise --fixed-kernel --kernel {kernel} --ridge 0.1 -o m.riesz"
     ));

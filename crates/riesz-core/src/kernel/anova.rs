@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
 use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, FactorSchema};
 use super::rounding_bounds::TINY;
-use super::stationary::{ARD, LENGTHSCALE, set_lengthscales, tuned_lengthscales};
+use super::stationary::{ARD, LENGTH_SCALE, set_length_scales, tuned_length_scales};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound};
 use crate::simd::{Isa, Simd, dispatch, exp_neg};
 
@@ -31,7 +31,8 @@ pub struct Anova {
     /// The table's columns that the factor reads.
     pub columns: Vec<usize>,
     /// Length scale of each column, in the column's units.
-    pub lengthscale: Vec<f64>,
+    #[serde(alias = "lengthscale")]
+    pub length_scale: Vec<f64>,
     /// The mean of each column.
     pub center: Vec<f64>,
     /// The standard deviation of each column, > 0.
@@ -48,15 +49,15 @@ impl Anova {
         python: "ANOVA",
         formula: "1 + variance (exp(-r²/2) less its mean)",
         categorical: false,
-        arguments: &[LENGTHSCALE, VARIANCE, ARD, CENTER, SCALE],
-        make: from_arguments!(lengthscale, variance, ard, center, scale),
+        arguments: &[LENGTH_SCALE, VARIANCE, ARD, CENTER, SCALE],
+        make: from_arguments!(length_scale, variance, ard, center, scale),
     }];
 
     inner_product!();
 
     /// The constants of one column.
     fn slot(&self, slot: usize) -> Slot {
-        let (l, s) = (self.lengthscale[slot], self.scale[slot]);
+        let (l, s) = (self.length_scale[slot], self.scale[slot]);
         // `ℓ² / (ℓ² + δ²)` and `δ² / (ℓ² + δ²)`.
         let (ratio, other) = (1.0 / (1.0 + (s / l).powi(2)), 1.0 / (1.0 + (l / s).powi(2)));
         // `ln (ℓ √(ℓ² + 2δ²) / (ℓ² + δ²)) = ln √(1 - other²)`.
@@ -112,7 +113,7 @@ dispatch! {
 }
 
 impl KernelFactor for Anova {
-    columns_and_arguments!(lengthscale, variance, ard, center, scale);
+    columns_and_arguments!(length_scale, variance, ard, center, scale);
 
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
         value(isa, self.slot(slot), u, v, out);
@@ -156,14 +157,14 @@ impl KernelFactor for Anova {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let mut parameters = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
+        let mut parameters = tuned_length_scales(&self.columns, &self.length_scale, self.ard);
         parameters.push(Parameter::logarithm(VARIANCE.name, self.variance));
         parameters
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
-        let [lengthscale @ .., variance] = log_values else { return };
-        set_lengthscales(&mut self.lengthscale, self.ard, lengthscale);
+        let [length_scale @ .., variance] = log_values else { return };
+        set_length_scales(&mut self.length_scale, self.ard, length_scale);
         self.variance = variance.exp();
     }
 
@@ -197,8 +198,8 @@ impl KernelFactor for Anova {
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
         let (columns, center, scale) = self.inner_product().restricted(kept);
-        let kept_lengths = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
-        let lengthscale = kept_lengths.map(|(_, l)| *l).collect();
-        (!columns.is_empty()).then(|| Self { columns, lengthscale, center, scale, ..self.clone() }.into())
+        let kept_lengths = self.columns.iter().zip(&self.length_scale).filter(|(j, _)| kept(**j));
+        let length_scale = kept_lengths.map(|(_, l)| *l).collect();
+        (!columns.is_empty()).then(|| Self { columns, length_scale, center, scale, ..self.clone() }.into())
     }
 }

@@ -88,7 +88,7 @@ impl ColumnShift {
         let (factor, _) = joint_distance(kernel)?;
         let n = x.rows();
         let (mut first, mut without_majority, mut n_nonzero) = (Vec::new(), Vec::new(), 0);
-        for (&j, l) in factor.columns.iter().zip(&factor.lengthscale) {
+        for (&j, l) in factor.columns.iter().zip(&factor.length_scale) {
             let column = x.column(j);
             match majority_value(column) {
                 Some((majority, n_other)) => {
@@ -107,7 +107,7 @@ impl ColumnShift {
     /// profile of one joint distance.
     pub(super) fn dense(kernel: &Kernel, x: &Table) -> Option<Self> {
         let (factor, _) = joint_distance(kernel)?;
-        let slots = factor.columns.iter().zip(&factor.lengthscale);
+        let slots = factor.columns.iter().zip(&factor.length_scale);
         let columns: Vec<_> = slots.map(|(&j, l)| (j, mid_range(x.column(j)), 1.0 / l)).collect();
         Some(Self { sparse: columns.len(), columns })
     }

@@ -112,10 +112,10 @@ mod tests {
     }
 
     fn gaussian(d: usize) -> Kernel {
-        let lengthscale = (0..d).map(|c| 2.0 + 0.1 * c as f64).collect();
+        let length_scale = (0..d).map(|c| 2.0 + 0.1 * c as f64).collect();
         let columns = (0..d).collect();
         let profile = Profile::Gaussian;
-        Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into()
+        Stationary { profile, columns, length_scale, ard: true, isotropic: true }.into()
     }
 
     /// Tiles agree with the kernel pair by pair, also for rows far from all anchors. A value has the same
@@ -166,8 +166,8 @@ mod tests {
             .unwrap()
         };
         let shape = |profile: Profile| -> Kernel {
-            let (lengthscale, columns) = ((0..d).map(|c| 3.0 + 0.2 * c as f64).collect(), (0..d).collect());
-            Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into()
+            let (length_scale, columns) = ((0..d).map(|c| 3.0 + 0.2 * c as f64).collect(), (0..d).collect());
+            Stationary { profile, columns, length_scale, ard: true, isotropic: true }.into()
         };
         let profiles = [
             Profile::Gaussian,

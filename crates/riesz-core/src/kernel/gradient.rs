@@ -40,19 +40,19 @@ impl Kernel {
 
     /// The kernel with all its length scales (of stationary and periodic factors) multiplied by `factor`, or
     /// `None` if it has none. Larger length scales make smoother functions.
-    pub fn with_lengthscales_times(&self, factor: f64) -> Option<Self> {
-        if !self.parameters().iter().any(Parameter::is_lengthscale) {
+    pub fn with_length_scales_times(&self, factor: f64) -> Option<Self> {
+        if !self.parameters().iter().any(Parameter::is_length_scale) {
             return None;
         }
         if factor == 1.0 {
             return Some(self.clone());
         }
-        Some(self.with_log_lengthscales_plus(factor.ln()))
+        Some(self.with_log_length_scales_plus(factor.ln()))
     }
 
     /// Returns the kernel with a number added to the logarithm of each length scale.
-    pub fn with_log_lengthscales_plus(&self, addend: f64) -> Self {
-        let shift = |p: Parameter| p.log_value + if p.is_lengthscale() { addend } else { 0.0 };
+    pub fn with_log_length_scales_plus(&self, addend: f64) -> Self {
+        let shift = |p: Parameter| p.log_value + if p.is_length_scale() { addend } else { 0.0 };
         self.with_parameters(&self.parameters().into_iter().map(shift).collect::<Vec<_>>())
     }
 

@@ -112,17 +112,17 @@ dispatch! {
         u: Columns<'_>,
         v: &[&[f64]],
         columns: &[usize],
-        lengthscale: &[f64],
+        length_scale: &[f64],
         out: &mut Block,
     ) {
         let n_vectorised = u.len() / LANES * LANES;
         let filled = if columns.is_empty() { 0 } else { n_vectorised };
         out.iter_mut().for_each(|row| row[filled..u.len()].fill(0.0));
-        for (part, (columns, lengthscale)) in
-            columns.chunks(SLOT_BATCH).zip(lengthscale.chunks(SLOT_BATCH)).enumerate()
+        for (part, (columns, length_scale)) in
+            columns.chunks(SLOT_BATCH).zip(length_scale.chunks(SLOT_BATCH)).enumerate()
         {
             let mut slots: [Slot<'_>; SLOT_BATCH] = [(&[], 0.0, [0.0; GROUP]); SLOT_BATCH];
-            for (slot, (&j, l)) in slots.iter_mut().zip(columns.iter().zip(lengthscale)) {
+            for (slot, (&j, l)) in slots.iter_mut().zip(columns.iter().zip(length_scale)) {
                 // A group with fewer rows is filled up with its last row.
                 *slot = (u.column(j), 1.0 / l, std::array::from_fn(|r| v[r.min(v.len() - 1)][j]));
             }
@@ -175,10 +175,10 @@ mod tests {
         let number = |k: usize| ((k * 7919 + 13) % 10_007) as f64 / 977.0 - 5.0;
         for d in [1, 2, 5, 33, 70] {
             let columns: Vec<usize> = (0..d).rev().collect();
-            let lengthscale: Vec<f64> = (0..d).map(|c| 3.0 + 0.37 * c as f64).collect();
+            let length_scale: Vec<f64> = (0..d).map(|c| 3.0 + 0.37 * c as f64).collect();
             let stationary = |profile, isotropic| -> Kernel {
-                let (columns, lengthscale) = (columns.clone(), lengthscale.clone());
-                Stationary { profile, columns, lengthscale, ard: true, isotropic }.into()
+                let (columns, length_scale) = (columns.clone(), length_scale.clone());
+                Stationary { profile, columns, length_scale, ard: true, isotropic }.into()
             };
             let linear: Kernel = Linear { columns: vec![0], center: vec![0.5], scale: vec![2.0] }.into();
             let (columns, center, scale) = (columns.clone(), vec![0.1; d], vec![3.0; d]);

@@ -1,4 +1,4 @@
-//! The linear factor: a sum of products of centred and scaled columns.
+//! The linear factor: a sum of products of centered and scaled columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ impl Linear {
     inner_product!();
 }
 
-/// The inner product of centred and scaled columns.
+/// The inner product of centered and scaled columns.
 pub(super) struct InnerProduct<'f> {
     pub columns: &'f [usize],
     pub center: &'f [f64],

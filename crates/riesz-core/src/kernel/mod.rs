@@ -44,7 +44,7 @@ mod fast_distances;
 mod fixed_rows;
 mod gradient;
 mod kernel_tile;
-mod lengthscale_heuristics;
+mod length_scale_heuristics;
 mod linear;
 mod packed_points;
 mod parse;
@@ -66,7 +66,7 @@ pub use categorical::Categorical;
 pub use exponential_dot_product::ExponentialDotProduct;
 pub use fixed_rows::FixedRows;
 pub use gradient::GradientScratch;
-pub use lengthscale_heuristics::{ColumnScaling, Lengthscale, lengthscales, mean_variance};
+pub use length_scale_heuristics::{ColumnScaling, LengthScale, length_scales, mean_variance};
 pub use linear::Linear;
 pub use packed_points::Points;
 pub use parse::KernelExpression;
@@ -114,8 +114,8 @@ impl Parameter {
     }
 
     /// Whether this is a length scale.
-    pub fn is_lengthscale(&self) -> bool {
-        self.name.starts_with("lengthscale")
+    pub fn is_length_scale(&self) -> bool {
+        self.name.starts_with("length_scale")
     }
 }
 
@@ -445,18 +445,18 @@ impl Kernel {
         Self { terms: vec![Term { scale: value, factors: Vec::new() }] }
     }
 
-    /// The Gaussian kernel `exp(-Σ_c (u_c - v_c)²/(2ℓ_c²))` over the first `lengthscale.len()` columns.
-    pub fn gaussian(lengthscale: &[f64]) -> Self {
-        Self::stationary(Profile::Gaussian, lengthscale)
+    /// The Gaussian kernel `exp(-Σ_c (u_c - v_c)²/(2ℓ_c²))` over the first `length_scale.len()` columns.
+    pub fn gaussian(length_scale: &[f64]) -> Self {
+        Self::stationary(Profile::Gaussian, length_scale)
     }
 
-    /// The stationary kernel with this profile over the first `lengthscale.len()` columns, one length scale
+    /// The stationary kernel with this profile over the first `length_scale.len()` columns, one length scale
     /// each.
-    pub fn stationary(profile: Profile, lengthscale: &[f64]) -> Self {
+    pub fn stationary(profile: Profile, length_scale: &[f64]) -> Self {
         Stationary {
             profile,
-            columns: (0..lengthscale.len()).collect(),
-            lengthscale: lengthscale.to_vec(),
+            columns: (0..length_scale.len()).collect(),
+            length_scale: length_scale.to_vec(),
             ard: true,
             isotropic: false,
         }
@@ -467,14 +467,14 @@ impl Kernel {
     /// categorical column.
     pub fn gaussian_and_categorical(
         columns: Vec<usize>,
-        lengthscale: Vec<f64>,
+        length_scale: Vec<f64>,
         ard: bool,
         categories: Vec<usize>,
     ) -> Self {
         let mut factors: Vec<Factor> = Vec::new();
         if !columns.is_empty() {
             let profile = Profile::Gaussian;
-            factors.push(Stationary { profile, columns, lengthscale, ard, isotropic: false }.into());
+            factors.push(Stationary { profile, columns, length_scale, ard, isotropic: false }.into());
         }
         factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::on_column(j))));
         Self { terms: vec![Term { scale: 1.0, factors }] }

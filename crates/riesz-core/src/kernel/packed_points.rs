@@ -136,8 +136,8 @@ mod tests {
     }
 
     fn stationary(profile: Profile, d: usize, scale: f64) -> Kernel {
-        let lengthscale = (0..d).map(|c| scale * (2.0 + 0.1 * c as f64)).collect();
-        Stationary { profile, columns: (0..d).collect(), lengthscale, ard: true, isotropic: true }.into()
+        let length_scale = (0..d).map(|c| scale * (2.0 + 0.1 * c as f64)).collect();
+        Stationary { profile, columns: (0..d).collect(), length_scale, ard: true, isotropic: true }.into()
     }
 
     fn is_mostly_equal(points: &Points<'_>) -> bool {

@@ -404,11 +404,11 @@ mod tests {
         }
         for text in [
             "matern52(isotropic)",
-            "rbf(lengthscale=median)",
-            "rbf(lengthscale=scale)",
-            "rbf(lengthscale=auto)",
-            "rbf(age,lengthscale=median_per_feature)",
-            "rq(alpha=1,lengthscale=2)",
+            "rbf(length_scale=median)",
+            "rbf(length_scale=scale)",
+            "rbf(length_scale=auto)",
+            "rbf(age,length_scale=median_per_feature)",
+            "rq(alpha=1,length_scale=2)",
             "polynomial(degree=2,gamma=0.1,coef0=0)",
             "RBF( age )",
         ] {
@@ -427,7 +427,7 @@ mod tests {
             ("(rbf", "a closing ')' is missing"),
             ("rbf) ", "after a factor comes '+', '*' or the end"),
             ("rbf(alpha=1)", "rbf has no option 'alpha': allowed are names of columns, ard, isotropic"),
-            ("rbf(lengthscale=-1)", "lengthscale = '-1' is not allowed: it is median, or"),
+            ("rbf(length_scale=-1)", "length_scale = '-1' is not allowed: it is median, or"),
             ("rbf(age, age)", "named twice"),
             ("0*rbf", "'0' is not a positive number"),
             ("periodic(month)", "periodic needs a period"),
@@ -459,7 +459,8 @@ mod tests {
         fn never_panics_on_almost_kernels(
             parts in proptest::collection::vec(
                 prop::sample::select(vec![
-                    "rbf", "linear", "(", ")", "+", "*", ",", "=", "age", "'", "\"", "lengthscale", "median", "1e",
+                    "rbf", "linear", "(", ")", "+", "*", ",", "=", "age", "'", "\"", "length_scale", "median",
+                    "1e",
                     "2", "-", ".", " ", "ard", "sex", "categorical", "periodic", "period", "é", "constant", "1e309",
                 ]),
                 0..25,

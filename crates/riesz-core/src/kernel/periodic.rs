@@ -11,11 +11,11 @@ const PERIOD: Argument = Argument {
     ..Argument::new("period", ArgumentType::Positive, 1.0, "in the column's own units")
         .in_python("periodicity")
 };
-const LENGTHSCALE: Argument =
-    Argument::new("lengthscale", ArgumentType::Positive, 1.0, "of periodic: a number without unit")
-        .in_python("length_scale");
+const LENGTH_SCALE: Argument =
+    Argument::new("length_scale", ArgumentType::Positive, 1.0, "of periodic: a number without unit")
+        .or("lengthscale");
 
-/// `exp(-2 sin²(π (u - v) / period) / lengthscale²)` on one column.
+/// `exp(-2 sin²(π (u - v) / period) / length_scale²)` on one column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Periodic {
     /// The column, as a list of one.
@@ -23,19 +23,20 @@ pub struct Periodic {
     /// Period in the column's units.
     pub period: f64,
     /// Length scale, without unit.
-    pub lengthscale: f64,
+    #[serde(alias = "lengthscale")]
+    pub length_scale: f64,
 }
 
 impl Periodic {
     pub(super) const DECLARED: &'static [&'static FactorSchema] = &[&FactorSchema {
         names: &["periodic"],
         python: "Periodic",
-        formula: "exp(-2 sin²(π (u - v) / period) / lengthscale²)",
+        formula: "exp(-2 sin²(π (u - v) / period) / length_scale²)",
         categorical: false,
-        arguments: &[PERIOD, LENGTHSCALE],
+        arguments: &[PERIOD, LENGTH_SCALE],
         make: |columns, values| {
-            let (period, lengthscale) = (values.number(PERIOD.name), values.number(LENGTHSCALE.name));
-            columns.into_iter().map(|j| Self { columns: [j], period, lengthscale }.into()).collect()
+            let (period, length_scale) = (values.number(PERIOD.name), values.number(LENGTH_SCALE.name));
+            columns.into_iter().map(|j| Self { columns: [j], period, length_scale }.into()).collect()
         },
     }];
 
@@ -45,22 +46,22 @@ impl Periodic {
 }
 
 impl KernelFactor for Periodic {
-    columns_and_arguments!(period, lengthscale);
+    columns_and_arguments!(period, length_scale);
 
     fn multiply_column(&self, _: Isa, _: usize, u: &[f64], v: f64, out: &mut [f64]) {
         for (o, &x) in out.iter_mut().zip(u) {
-            *o *= (-2.0 * (self.sine(x, v) / self.lengthscale).powi(2)).exp();
+            *o *= (-2.0 * (self.sine(x, v) / self.length_scale).powi(2)).exp();
         }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let named = [(PERIOD.name, self.period), (LENGTHSCALE.name, self.lengthscale)];
+        let named = [(PERIOD.name, self.period), (LENGTH_SCALE.name, self.length_scale)];
         named.map(|(name, value)| Parameter::logarithm(name, value)).to_vec()
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
         self.period = log_values[0].exp();
-        self.lengthscale = log_values[1].exp();
+        self.length_scale = log_values[1].exp();
     }
 
     fn log_gradient(&self, u: super::Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
@@ -68,9 +69,9 @@ impl KernelFactor for Periodic {
         for (i, &x) in u.column(j).iter().enumerate() {
             let n_periods = (x - v[j]) / self.period;
             let angle = std::f64::consts::PI * n_periods.rem_euclid(1.0);
-            let square = (angle.sin() / self.lengthscale).powi(2);
+            let square = (angle.sin() / self.length_scale).powi(2);
             out[0][i] =
-                2.0 * std::f64::consts::PI * n_periods * (2.0 * angle).sin() / self.lengthscale.powi(2);
+                2.0 * std::f64::consts::PI * n_periods * (2.0 * angle).sin() / self.length_scale.powi(2);
             out[1][i] = 4.0 * square;
         }
     }
@@ -85,7 +86,7 @@ impl KernelFactor for Periodic {
 
     fn fall(&self, delta: &[f64]) -> Option<f64> {
         let sine = self.sine(delta[self.columns[0]].min(self.period / 2.0), 0.0);
-        Some(-(-2.0 * (sine / self.lengthscale).powi(2)).exp_m1())
+        Some(-(-2.0 * (sine / self.length_scale).powi(2)).exp_m1())
     }
 
     /// The angle θ has an error of `π (2 periods + 3)` units. For an exponent E, `|dE/dθ| ≤ 2 √2 √E / ℓ`, and
@@ -93,10 +94,10 @@ impl KernelFactor for Periodic {
     /// `√E' + max_z √z exp(-z) ≤ 1/2 + E'/2 + 0.43`.
     fn precision(&self, _: &[usize], ranges: &ColumnRanges) -> RoundingBound {
         let angle = std::f64::consts::PI * (2.0 * ranges.max_difference(self.columns[0]) / self.period + 3.0);
-        let slope = 8.0_f64.sqrt() * angle / self.lengthscale;
+        let slope = 8.0_f64.sqrt() * angle / self.length_scale;
         // The remainder of the Taylor series: the square of the angle's error.
-        let square = f64::EPSILON * (angle / self.lengthscale).powi(2);
-        let deepest = 2.0 / (self.lengthscale * self.lengthscale);
+        let square = f64::EPSILON * (angle / self.length_scale).powi(2);
+        let deepest = 2.0 / (self.length_scale * self.length_scale);
         RoundingBound::new(5.0 + 0.93 * slope + square, 8.0 + 0.5 * slope, deepest)
     }
 

@@ -59,12 +59,12 @@ impl<'k> PolynomialTerm<'k> {
     }
 
     /// The values of a row minus the centre, player by player.
-    pub fn centred(&self, row: &[f64]) -> Vec<f64> {
+    pub fn centered(&self, row: &[f64]) -> Vec<f64> {
         let distance = |&slot: &usize| row[self.power.columns[slot]] - self.power.center[slot];
         self.slots.iter().map(distance).collect()
     }
 
-    /// The coefficient of each centred value in the sum, for each row of `u`: column by column, player by
+    /// The coefficient of each centered value in the sum, for each row of `u`: column by column, player by
     /// player.
     pub fn slopes(&self, u: Columns<'_>) -> Vec<f64> {
         let Polynomial { columns, center, scale, gamma, .. } = self.power;

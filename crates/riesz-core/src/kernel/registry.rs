@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ColumnScaling, Factor, Lengthscale, lengthscale_heuristics, lengthscales, registry};
+use super::{ColumnScaling, Factor, LengthScale, length_scale_heuristics, length_scales, registry};
 use crate::error::{Error, Result, listed, sized};
 use crate::table::Table;
 
@@ -11,8 +11,8 @@ use crate::table::Table;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ArgumentType {
     /// One positive number per column, in the column's units. An expression gives a multiple of the columns'
-    /// scales, or the name of a [`Lengthscale`] rule; the default is the median.
-    Lengthscales,
+    /// scales, or the name of a [`LengthScale`] rule; the default is the median.
+    LengthScales,
     /// One number per column. An expression uses the centers of [`ColumnScaling`].
     Centers,
     /// One positive number per column. An expression uses the scales of [`ColumnScaling`].
@@ -32,7 +32,7 @@ pub enum ArgumentType {
 impl ArgumentType {
     /// Whether the argument has one number per column.
     pub fn by_column(self) -> bool {
-        matches!(self, Self::Lengthscales | Self::Centers | Self::Scales)
+        matches!(self, Self::LengthScales | Self::Centers | Self::Scales)
     }
 
     /// Whether expressions can set the argument.
@@ -44,7 +44,7 @@ impl ArgumentType {
         value.is_finite()
             && match self {
                 // The inverses, and for some types the squares, must be finite doubles.
-                Self::Lengthscales => (1e-300..=1e300).contains(&value),
+                Self::LengthScales => (1e-300..=1e300).contains(&value),
                 Self::Scales | Self::Positive => (1e-150..=1e150).contains(&value),
                 Self::Centers => true,
                 Self::Number => value.abs() <= 1e150,
@@ -55,7 +55,7 @@ impl ArgumentType {
 
     fn words(self) -> String {
         match self {
-            Self::Lengthscales => "a positive number, from 1e-300 to 1e300".into(),
+            Self::LengthScales => "a positive number, from 1e-300 to 1e300".into(),
             Self::Scales | Self::Positive => "a positive number, from 1e-150 to 1e150".into(),
             Self::Centers => "a finite number".into(),
             Self::Number => "a number, from -1e150 to 1e150".into(),
@@ -84,6 +84,8 @@ pub struct Argument {
     /// Name in the Python class: scikit-learn's name if it has one; empty if the class does not have the
     /// argument.
     pub python: &'static str,
+    /// Another spelling that expressions and files may use, such as GPyTorch's; empty for none.
+    pub alias: &'static str,
     /// Type and range of the values.
     pub takes: ArgumentType,
     /// Default in constructors.
@@ -97,12 +99,30 @@ pub struct Argument {
 impl Argument {
     /// An argument with the same name and the same default everywhere.
     pub const fn new(name: &'static str, takes: ArgumentType, default: f64, help: &'static str) -> Self {
-        Self { name, python: name, takes, default, ungiven: DefaultValue::Default, help_text: help }
+        Self {
+            name,
+            python: name,
+            alias: "",
+            takes,
+            default,
+            ungiven: DefaultValue::Default,
+            help_text: help,
+        }
     }
 
     /// The argument with another name in Python.
     pub(crate) const fn in_python(self, python: &'static str) -> Self {
         Self { python, ..self }
+    }
+
+    /// The argument with another spelling of its name.
+    pub(crate) const fn or(self, alias: &'static str) -> Self {
+        Self { alias, ..self }
+    }
+
+    /// Whether this is a name of the argument.
+    fn is(&self, name: &str) -> bool {
+        !name.is_empty() && [self.name, self.python, self.alias].contains(&name)
     }
 
     /// Checks the argument's values for a factor over `columns` columns. Errors call the argument `name`, as
@@ -120,7 +140,7 @@ impl Argument {
     /// Parses the `text` that follows `name=` in an expression; an error says what is allowed.
     pub(super) fn parse(&self, text: &str) -> std::result::Result<ParsedValue, String> {
         let rules =
-            || lengthscale_heuristics::RULES.iter().filter(|_| self.takes == ArgumentType::Lengthscales);
+            || length_scale_heuristics::RULES.iter().filter(|_| self.takes == ArgumentType::LengthScales);
         if let Some((_, rule)) = rules().find(|(word, _)| *word == text) {
             return Ok(ParsedValue::Rule(*rule));
         }
@@ -135,7 +155,7 @@ impl Argument {
     fn syntax(&self) -> String {
         match (self.takes, self.ungiven) {
             (ArgumentType::Flag, _) => self.name.into(),
-            (ArgumentType::Lengthscales, _) => format!("{}=median", self.name),
+            (ArgumentType::LengthScales, _) => format!("{}=median", self.name),
             (_, DefaultValue::Default) => format!("{}={}", self.name, self.default),
             (_, DefaultValue::OverColumns) => format!("{}=1/columns", self.name),
             (_, DefaultValue::Refused(_)) => format!("{}=…", self.name),
@@ -147,7 +167,7 @@ impl Argument {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ParsedValue {
     Number(f64),
-    Rule(Lengthscale),
+    Rule(LengthScale),
 }
 
 /// The arguments of a factor with their values.
@@ -244,15 +264,14 @@ impl FactorSchema {
     }
 
     /// Builds the factors over these columns of a table: one factor, or one per column if the kind reads a
-    /// single column. Arguments are named as in Rust or as in Python. A value per column may be given as one
+    /// single column. Arguments have any of their names. A value per column may be given as one
     /// number for all columns. Missing arguments have their defaults.
     ///
     /// # Errors
     /// [`Error::Parameter`] or [`Error::Shape`], with the argument's name as the caller wrote it.
     pub fn factors(&self, columns: &[usize], named_values: &[(&str, Vec<f64>)]) -> Result<Vec<Factor>> {
-        let is = |argument: &Argument, name: &str| argument.name == name || argument.python == name;
         if let Some((name, _)) =
-            named_values.iter().find(|(name, _)| !self.arguments.iter().any(|a| is(a, name)))
+            named_values.iter().find(|(name, _)| !self.arguments.iter().any(|a| a.is(name)))
         {
             let names = listed(self.arguments.iter().map(|a| a.name));
             return Err(Error::parameter(
@@ -263,7 +282,7 @@ impl FactorSchema {
         }
         let mut values = Vec::with_capacity(self.arguments.len());
         for argument in self.arguments {
-            let argument_values = named_values.iter().find(|(name, _)| is(argument, name));
+            let argument_values = named_values.iter().find(|(name, _)| argument.is(name));
             let (name, mut values_of_argument) =
                 argument_values.map_or((argument.name, vec![argument.default]), |(n, v)| (*n, v.clone()));
             if let ([single], true) = (values_of_argument.as_slice(), argument.takes.by_column()) {
@@ -288,13 +307,13 @@ impl FactorSchema {
             let value = arguments.iter().find(|(name, _)| *name == argument.name).map(|(_, parsed)| *parsed);
             let values_of_columns = |from: &[f64]| columns.iter().map(|&j| from[j]).collect();
             let numbers = match (argument.takes, value, argument.ungiven) {
-                (ArgumentType::Lengthscales, parsed, _) => {
+                (ArgumentType::LengthScales, parsed, _) => {
                     let rule = match parsed {
                         Some(ParsedValue::Rule(rule)) => rule,
-                        Some(ParsedValue::Number(value)) => Lengthscale::Fixed(value),
-                        None => Lengthscale::Median,
+                        Some(ParsedValue::Number(value)) => LengthScale::Fixed(value),
+                        None => LengthScale::Median,
                     };
-                    lengthscales(x, &columns, units, rule)?
+                    length_scales(x, &columns, units, rule)?
                 }
                 (ArgumentType::Centers, ..) => values_of_columns(&units.center),
                 (ArgumentType::Scales, ..) => values_of_columns(&units.scale),
@@ -314,7 +333,7 @@ impl FactorSchema {
 
     /// The argument that an expression sets by `name=`, if the kind has it.
     pub(super) fn option(&self, name: &str) -> Option<&'static Argument> {
-        self.writable().find(|a| a.name == name && a.takes != ArgumentType::Flag)
+        self.writable().find(|a| a.is(name) && a.takes != ArgumentType::Flag)
     }
 
     /// The name of the flag `name`, if the kind has this flag.
@@ -376,7 +395,7 @@ impl FactorSchema {
 pub fn help_text() -> String {
     let mut text = String::from(
         "Kernels are these factors, joined by + and *, with numbers as weights. r is the distance over the\n\
-         length scale, and u·v the inner product of centred and scaled columns:\n",
+         length scale, and u·v the inner product of centered and scaled columns:\n",
     );
     let constant = ("constant(value=1)".to_string(), "value", &["constant"][..]);
     let rows: Vec<_> =

@@ -13,13 +13,13 @@ use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBoun
 use crate::random::Random;
 use crate::simd::{Isa, LANES, Plain, Simd, dispatch, fma};
 
-pub(super) const LENGTHSCALE: Argument = Argument::new(
-    "lengthscale",
-    ArgumentType::Lengthscales,
+pub(super) const LENGTH_SCALE: Argument = Argument::new(
+    "length_scale",
+    ArgumentType::LengthScales,
     1.0,
-    "in units of the columns' scale, or by a rule: median, median_per_feature, scale, auto",
+    "in units of the columns' scale, or a rule: median, median_per_feature, scale, auto",
 )
-.in_python("length_scale");
+.or("lengthscale");
 pub(super) const ARD: Argument =
     Argument::new("ard", ArgumentType::Flag, 0.0, "tune the length scales of the columns one by one")
         .in_python("");
@@ -28,7 +28,7 @@ const ISOTROPIC: Argument =
         .in_python("");
 
 /// The `isotropic` argument with the Python classes' default, which is scikit-learn's.
-const ISOTROPIC_AT_FIRST: Argument = Argument { python: "isotropic", default: 1.0, ..ISOTROPIC };
+const JOINT: Argument = Argument { python: "isotropic", default: 1.0, ..ISOTROPIC };
 const ALPHA: Argument = Argument::new(
     "alpha",
     ArgumentType::Positive,
@@ -38,7 +38,7 @@ const ALPHA: Argument = Argument::new(
 
 macro_rules! profiles {
     ($($(#[$doc:meta])* $variant:ident $({ $($field:ident),* })? = $shape:ident: $python:literal, $formula:literal, $names:expr, $own:expr;)*) => {
-        /// Kernel value as a function of the scaled distance `r = |u - v| / lengthscale`.
+        /// Kernel value as a function of the scaled distance `r = |u - v| / length_scale`.
         #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "profile", rename_all = "snake_case")]
         pub enum Profile { $($(#[$doc])* $variant $({ $(#[doc = "Shape parameter, > 0."] $field: f64),* })?,)* }
@@ -98,24 +98,28 @@ macro_rules! profiles {
 
 profiles! {
     /// `exp(-r²/2)`, the RBF kernel.
-    Gaussian = GaussianShape: "RBF", "exp(-r²/2)", ["rbf", "gaussian"], [LENGTHSCALE, ARD, ISOTROPIC];
+    Gaussian = GaussianShape: "RBF", "exp(-r²/2)", ["rbf", "gaussian"], [LENGTH_SCALE, ARD, ISOTROPIC];
     /// `exp(-r)`: the Laplacian kernel; per column also the Matérn 1/2 kernel.
-    Exponential = ExponentialShape: "Laplacian", "exp(-r)", ["laplacian", "exponential", "matern12"], [LENGTHSCALE, ARD, ISOTROPIC];
+    Exponential = ExponentialShape: "Laplacian", "exp(-r)", ["laplacian", "exponential", "matern12"],
+        [LENGTH_SCALE, ARD, ISOTROPIC];
     /// `(1 + √3 r) exp(-√3 r)`.
-    Matern32 = Matern32Shape: "Matern", "(1 + √3 r) exp(-√3 r)", ["matern32"], [LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST];
+    Matern32 = Matern32Shape: "Matern", "(1 + √3 r) exp(-√3 r)", ["matern32"], [LENGTH_SCALE, ARD, JOINT];
     /// `(1 + √5 r + 5r²/3) exp(-√5 r)`.
-    Matern52 = Matern52Shape: "Matern", "(1 + √5 r + 5r²/3) exp(-√5 r)", ["matern52"], [LENGTHSCALE, ARD, ISOTROPIC_AT_FIRST];
+    Matern52 = Matern52Shape: "Matern", "(1 + √5 r + 5r²/3) exp(-√5 r)", ["matern52"], [LENGTH_SCALE, ARD, JOINT];
     /// `(1 + r²/(2α))^-α`.
     RationalQuadratic { alpha } = RationalQuadraticShape:
-        "RationalQuadratic", "(1 + r²/(2α))^-α", ["rq", "rational_quadratic"], [LENGTHSCALE, ALPHA, ARD, ISOTROPIC_AT_FIRST];
+        "RationalQuadratic", "(1 + r²/(2α))^-α", ["rq", "rational_quadratic"],
+        [LENGTH_SCALE, ALPHA, ARD, JOINT];
     /// `1 / (1 + r²)`.
-    Cauchy = CauchyShape: "Cauchy", "1 / (1 + r²)", ["cauchy"], [LENGTHSCALE, ARD, ISOTROPIC];
+    Cauchy = CauchyShape: "Cauchy", "1 / (1 + r²)", ["cauchy"], [LENGTH_SCALE, ARD, ISOTROPIC];
 }
 
 /// Builds a factor with this profile.
 fn make(profile: Profile, columns: Vec<usize>, values: &ArgumentValues) -> Vec<Factor> {
     let (ard, isotropic) = (values.field(ARD.name), values.field(ISOTROPIC.name));
-    vec![Stationary { profile, columns, lengthscale: values.field(LENGTHSCALE.name), ard, isotropic }.into()]
+    vec![
+        Stationary { profile, columns, length_scale: values.field(LENGTH_SCALE.name), ard, isotropic }.into(),
+    ]
 }
 
 /// `Π_c g(|u_c - v_c| / ℓ_c)` over the columns c; if `isotropic`, `g(√Σ_c (u_c - v_c)² / ℓ_c²)`.
@@ -131,7 +135,8 @@ pub struct Stationary {
     /// The table's columns that the factor reads.
     pub columns: Vec<usize>,
     /// Length scale `ℓ_c` of each column, in the column's units.
-    pub lengthscale: Vec<f64>,
+    #[serde(alias = "lengthscale")]
+    pub length_scale: Vec<f64>,
     /// Whether the length scales are tuned one by one (automatic relevance determination) or by a common
     /// multiple.
     pub ard: bool,
@@ -164,7 +169,7 @@ impl Stationary {
     ) -> &'o mut [f64] {
         out.fill(0.0);
         let rows = c * RUN..c * RUN + out.len();
-        for (&j, l) in self.columns.iter().zip(&self.lengthscale) {
+        for (&j, l) in self.columns.iter().zip(&self.length_scale) {
             add_square(isa, &u.column(j)[rows.clone()], v[j], 1.0 / l, out);
         }
         out
@@ -209,14 +214,14 @@ impl KernelFactor for Stationary {
     }
 
     fn values(&self) -> ArgumentValues {
-        let mut arguments = vec![(LENGTHSCALE.name, self.lengthscale.clone())];
+        let mut arguments = vec![(LENGTH_SCALE.name, self.length_scale.clone())];
         arguments.extend(self.profile.parameters().into_iter().map(|(name, value)| (name, vec![value])));
         arguments.extend([(ARD.name, self.ard.to_values()), (ISOTROPIC.name, self.isotropic.to_values())]);
         ArgumentValues(arguments)
     }
 
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
-        let inverse = 1.0 / self.lengthscale[slot];
+        let inverse = 1.0 / self.length_scale[slot];
         with_shape!(self.profile, shape => column(isa, shape, u, v, inverse, out));
     }
 
@@ -238,7 +243,7 @@ impl KernelFactor for Stationary {
     fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut kernel_tile::Block) {
         if v.len() > 1 && self.by_distance() {
             let mut square = [[0.0; kernel_tile::RUN]; kernel_tile::GROUP];
-            kernel_tile::squares(isa, u, v, &self.columns, &self.lengthscale, &mut square);
+            kernel_tile::squares(isa, u, v, &self.columns, &self.length_scale, &mut square);
             for (square, out) in square.iter().zip(&mut out[..v.len()]) {
                 self.multiply_squares(isa, &square[..u.len()], &mut out[..u.len()]);
             }
@@ -250,14 +255,14 @@ impl KernelFactor for Stationary {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let mut parameters = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
+        let mut parameters = tuned_length_scales(&self.columns, &self.length_scale, self.ard);
         let profile_parameters = self.profile.parameters().into_iter();
         parameters.extend(profile_parameters.map(|(name, value)| Parameter::logarithm(name, value)));
         parameters
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
-        set_lengthscales(&mut self.lengthscale, self.ard, log_values);
+        set_length_scales(&mut self.length_scale, self.ard, log_values);
         let profile_parameters = self.profile.parameters_mut();
         let from = log_values.len().saturating_sub(profile_parameters.len());
         profile_parameters.into_iter().zip(&log_values[from..]).for_each(|(p, v)| *p = v.exp());
@@ -268,7 +273,7 @@ impl KernelFactor for Stationary {
         for o in out.iter_mut() {
             o.fill(0.0);
         }
-        let columns = || self.columns.iter().zip(self.lengthscale.iter().map(|l| 1.0 / l)).enumerate();
+        let columns = || self.columns.iter().zip(self.length_scale.iter().map(|l| 1.0 / l)).enumerate();
         let length_index = |slot: usize| if self.ard { slot } else { 0 };
         let lengths = if self.ard { self.columns.len() } else { usize::from(!self.columns.is_empty()) };
         let (lengths, profile_slopes) = out.split_at_mut(lengths);
@@ -311,7 +316,7 @@ impl KernelFactor for Stationary {
         }
         // Sums without a list of derivatives for every column: tuning spends most of its time here.
         out.fill(0.0);
-        for (slot, (&j, l)) in self.columns.iter().zip(&self.lengthscale).enumerate() {
+        for (slot, (&j, l)) in self.columns.iter().zip(&self.length_scale).enumerate() {
             let (u, inverse) = (u.column(j), 1.0 / l);
             let slope =
                 with_shape!(self.profile, shape => weigh_column(isa, shape, u, v[j], inverse, weights));
@@ -324,7 +329,8 @@ impl KernelFactor for Stationary {
     }
 
     fn fall(&self, delta: &[f64]) -> Option<f64> {
-        let scaled_squares = self.columns.iter().zip(&self.lengthscale).map(|(&j, l)| (delta[j] / l).powi(2));
+        let scaled_squares =
+            self.columns.iter().zip(&self.length_scale).map(|(&j, l)| (delta[j] / l).powi(2));
         let profile_decrease = |s: f64| {
             let (coefficient, value) = with_shape!(self.profile, shape => (shape.quadratic_lower_coefficient(), shape.at_squared_distance::<Plain>(s)));
             // Near 0 no profile is below its parabola; farther away the difference is accurate.
@@ -343,7 +349,7 @@ impl KernelFactor for Stationary {
     fn precision(&self, slots: &[usize], ranges: &ColumnRanges) -> RoundingBound {
         let (units, per_log, exponent) = with_shape!(self.profile, shape => shape.precision());
         let scaled_distances =
-            slots.iter().map(|&slot| ranges.max_difference(self.columns[slot]) / self.lengthscale[slot]);
+            slots.iter().map(|&slot| ranges.max_difference(self.columns[slot]) / self.length_scale[slot]);
         let deepest = scaled_distances.map(|r| exponent[0] * r + exponent[1] * (r * r)).sum();
         let count = slots.len() as f64;
         // Either squared distances are summed before the profile is taken, or profiles are multiplied.
@@ -357,13 +363,13 @@ impl KernelFactor for Stationary {
 
     fn frequency(&self, slot: usize, random: &mut Random) -> Option<f64> {
         let drawn = with_shape!(self.profile, shape => shape.frequency(random));
-        drawn.filter(|_| !self.joint()).map(|w| w / self.lengthscale[slot])
+        drawn.filter(|_| !self.joint()).map(|w| w / self.length_scale[slot])
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let kept_columns = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
-        let (columns, lengthscale): (Vec<usize>, Vec<f64>) = kept_columns.unzip();
-        (!columns.is_empty()).then(|| Self { columns, lengthscale, ..self.clone() }.into())
+        let kept_columns = self.columns.iter().zip(&self.length_scale).filter(|(j, _)| kept(**j));
+        let (columns, length_scale): (Vec<usize>, Vec<f64>) = kept_columns.unzip();
+        (!columns.is_empty()).then(|| Self { columns, length_scale, ..self.clone() }.into())
     }
 
     fn formula(&self) -> String {
@@ -372,21 +378,21 @@ impl KernelFactor for Stationary {
 }
 
 /// The parameters of length scales that are tuned one by one or by a common multiple.
-pub(super) fn tuned_lengthscales(columns: &[usize], lengthscale: &[f64], ard: bool) -> Vec<Parameter> {
+pub(super) fn tuned_length_scales(columns: &[usize], length_scale: &[f64], ard: bool) -> Vec<Parameter> {
     let parameter_of = |(j, l): (&usize, &f64)| {
-        let name = if ard { format!("lengthscale[{j}]") } else { "lengthscale".into() };
+        let name = if ard { format!("length_scale[{j}]") } else { "length_scale".into() };
         Parameter { name, log_value: l.ln() }
     };
-    columns.iter().zip(lengthscale).map(parameter_of).take(if ard { columns.len() } else { 1 }).collect()
+    columns.iter().zip(length_scale).map(parameter_of).take(if ard { columns.len() } else { 1 }).collect()
 }
 
 /// Sets the length scales from the first of `log_values`.
-pub(super) fn set_lengthscales(lengthscale: &mut [f64], ard: bool, log_values: &[f64]) {
+pub(super) fn set_length_scales(length_scale: &mut [f64], ard: bool, log_values: &[f64]) {
     if ard {
-        lengthscale.iter_mut().zip(log_values).for_each(|(l, v)| *l = v.exp());
-    } else if let Some(&first) = lengthscale.first() {
+        length_scale.iter_mut().zip(log_values).for_each(|(l, v)| *l = v.exp());
+    } else if let Some(&first) = length_scale.first() {
         let ratio = log_values[0].exp() / first;
-        lengthscale.iter_mut().for_each(|l| *l *= ratio);
+        length_scale.iter_mut().for_each(|l| *l *= ratio);
     }
 }
 

@@ -135,10 +135,10 @@ impl TermAccumulator for InteractionBounds<'_> {
             nodes.squares(sums);
         }
         *summed += LANES;
-        for (&k, [square_sum, centred_sum]) in run.active.iter().zip(sums.iter()) {
+        for (&k, [square_sum, centered_sum]) in run.active.iter().zip(sums.iter()) {
             let player = terms.players[k as usize];
             interaction_sums[player] += square_sum.sum();
-            deviation[player] += centred_sum.sum();
+            deviation[player] += centered_sum.sum();
         }
     }
 }
@@ -175,9 +175,9 @@ impl NodeSums {
             let (relative_bound, mean) =
                 (Plain::mul(relative_error, *second), Plain::mul(Plain::mul(*first, *first), inverse));
             *interaction = Plain::add(*interaction, Plain::add(*second, relative_bound));
-            let centred = second.map2(mean, |second, mean| (second - mean).max(0.0));
+            let centered = second.map2(mean, |second, mean| (second - mean).max(0.0));
             // The margin covers the errors of both sums, and of the mean's part of an interaction.
-            *deviation = Plain::add(*deviation, Plain::fma(Lanes::splat(10.0), relative_bound, centred));
+            *deviation = Plain::add(*deviation, Plain::fma(Lanes::splat(10.0), relative_bound, centered));
         }
     }
 
@@ -197,13 +197,13 @@ dispatch! {
             (&mut out.ratios[..count], &mut out.firsts[..count], &mut out.seconds[..count]);
         let (mut weights, mut max_roundings, mut shortfall) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
         for node in rule {
-            let (mut product, mut roundings_of_product) = (Lanes::ONES, Lanes::splat(count as f64));
+            let (mut product, mut roundings_of_product) = (Lanes::ONE, Lanes::splat(count as f64));
             for l in 0..count {
                 let top = V::max(V::abs(block.a[l]), V::abs(block.b[l]));
                 let divisor = V::max(V::mul(top, Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
                 let factor = block.factor::<V>(l, node.t, node.s);
                 let size = V::max(V::abs(factor), divisor);
-                let inverse = V::div(Lanes::ONES, size);
+                let inverse = V::div(Lanes::ONE, size);
                 product = V::mul(product, size);
                 ratios[l] = V::mul(V::sub(block.a[l], block.b[l]), inverse);
                 // Positive if a factor is negative or too small.

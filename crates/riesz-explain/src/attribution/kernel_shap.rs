@@ -218,7 +218,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                         let coalition_answers = (0..weights.len()).map(|k| answers[(first + k, o)]);
                         // Weights of an embedding need not sum to 1, so they apply to deviations from the
                         // mean.
-                        let center = if self.filling.centred { self.base[o] } else { 0.0 };
+                        let center = if self.filling.centered { self.base[o] } else { 0.0 };
                         let value = center
                             + coalition_answers
                                 .clone()

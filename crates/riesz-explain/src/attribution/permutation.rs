@@ -58,7 +58,7 @@ fn orders_for_rows(
     };
     if per_reference < 2 {
         let allowed = "at least 2, or there is no standard error";
-        return Err(Error::parameter("permutations", per_reference, allowed));
+        return Err(Error::parameter("n_orders", per_reference, allowed));
     }
     // Equal weights may not sum to 1 exactly, so a small excess is not rounded up.
     let orders =

@@ -42,7 +42,7 @@ pub(crate) fn weighted_coalitions(
     let smallest = 2 + 4 * strata.len();
     if budget.coalitions < smallest {
         let allowed = format!("a value among {players} players takes at least {smallest}");
-        return Err(Error::parameter("coalitions", budget.coalitions, allowed));
+        return Err(Error::parameter("n_coalitions", budget.coalitions, allowed));
     }
     let share = 1.0 / players as f64;
     let only = |on: bool| Coalition::new((0..players).map(|j| (j == player) == on).collect());

@@ -25,7 +25,7 @@ const FLOOR: f64 = 1e-300;
 /// The sums of absent players.
 pub(crate) enum AbsentSums {
     /// Reference rows, one after the other, by their differences from the centre; and their weights.
-    Rows { centred: Vec<f64>, weights: Vec<f64> },
+    Rows { centered: Vec<f64>, weights: Vec<f64> },
     /// Separate means for each player. `series` holds, for each panel of points, by block and player, the
     /// coefficients of the series of `E e^{vz}`. `norms` holds, by column, the p-th root of the p-th absolute
     /// moment of differences from the centre. `roundings` is the number of roundings of a mean.
@@ -94,15 +94,15 @@ impl RowSums<'_> {
         out
     }
 
-    /// Writes every player's sum for a row with these centred values to `out`.
+    /// Writes every player's sum for a row with these centered values to `out`.
     #[inline(always)]
-    fn players<V: Simd>(&self, centred: &[f64], block: usize, out: &mut Vec<Lanes>) {
+    fn players<V: Simd>(&self, centered: &[f64], block: usize, out: &mut Vec<Lanes>) {
         out.clear();
         let mut from = 0;
         for &end in self.ends {
             let mut sum = Lanes::ZERO;
             for column in from..end {
-                sum = V::fma(self.derivative(column, block), Lanes::splat(centred[column]), sum);
+                sum = V::fma(self.derivative(column, block), Lanes::splat(centered[column]), sum);
             }
             out.push(sum);
             from = end;
@@ -279,9 +279,9 @@ dispatch! {
     fn empty<V: Simd>(sums: &RowSums<'_>, block: usize, memory: &mut PowerScratch) -> Lanes {
         let p = sums.degree;
         let empty_value = match sums.absent {
-            AbsentSums::Rows { centred, weights } => {
+            AbsentSums::Rows { centered, weights } => {
                 let mut total = Lanes::ZERO;
-                let mut rows = centred.chunks_exact(sums.present.len());
+                let mut rows = centered.chunks_exact(sums.present.len());
                 for weights in weights.chunks(TERMS) {
                     let mut batch_total = Lanes::ZERO;
                     for (weight, row) in weights.iter().zip(&mut rows) {
@@ -330,8 +330,8 @@ dispatch! {
             expand::<V>(&present, p, &mut memory.a);
         }
         match sums.absent {
-            AbsentSums::Rows { centred, weights } => {
-                let mut rows = centred.chunks_exact(sums.present.len());
+            AbsentSums::Rows { centered, weights } => {
+                let mut rows = centered.chunks_exact(sums.present.len());
                 for weights in weights.chunks(TERMS) {
                     for (weight, row) in weights.iter().zip(&mut rows) {
                         sums.players::<V>(row, block, &mut memory.absent);
@@ -401,7 +401,7 @@ pub(crate) fn factorial(p: usize) -> Lanes {
 fn expand<V: Simd>(sums: &[Lanes], p: usize, out: &mut Vec<Lanes>) {
     out.clear();
     for x in sums {
-        let mut term = Lanes::ONES;
+        let mut term = Lanes::ONE;
         out.push(term);
         for k in 1..=p {
             term = V::div(V::mul(term, *x), Lanes::splat(k as f64));

@@ -151,7 +151,7 @@ impl SeriesChain {
                 }
             }
             refill(after, size, Lanes::ZERO);
-            after[0] = Lanes::ONES;
+            after[0] = Lanes::ONE;
             for j in (0..players).rev() {
                 if excluded.contains(&j) {
                     continue;
@@ -209,5 +209,5 @@ pub(crate) fn mean_exponential_series(
         }
     }
     // Weights sum to 1.
-    out[0] = Lanes::ONES;
+    out[0] = Lanes::ONE;
 }

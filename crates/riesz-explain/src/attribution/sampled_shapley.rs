@@ -675,10 +675,10 @@ pub fn solve_from<G: CoalitionGame>(
     let smallest = CoalitionRegression::smallest(players).min(total);
     if budget.coalitions < smallest {
         let allowed = format!("{players} players take at least {smallest}");
-        return Err(Error::parameter("coalitions", budget.coalitions, allowed).into());
+        return Err(Error::parameter("n_coalitions", budget.coalitions, allowed).into());
     }
     if let Some(target) = budget.std_error.filter(|e| e.is_nan() || *e <= 0.0) {
-        return Err(Error::parameter("std_error", target, "it is a positive number").into());
+        return Err(Error::parameter("target_std_error", target, "it is a positive number").into());
     }
     let fresh = CoalitionRegression::new(game, budget.seed)?;
     if let Some(stored) = stored {

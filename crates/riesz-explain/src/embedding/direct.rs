@@ -72,11 +72,11 @@ impl DirectEmbeddings {
             _ => Ok(count),
         };
         let basis = match approximation {
-            Approximation::Landmarks(count) => {
-                FeatureBasis::Landmarks(learnt.landmarks(at_least_one("landmarks", count)?, seed))
-            }
+            Approximation::Landmarks(count) => FeatureBasis::Landmarks(
+                learnt.landmarks(at_least_one("n_conditional_landmarks", count)?, seed),
+            ),
             Approximation::RandomFeatures(count) => {
-                let count = at_least_one("random features", count)?;
+                let count = at_least_one("n_random_features", count)?;
                 FeatureBasis::Features(RandomFourierFeatures::new(&learnt.kernel, count, seed)?)
             }
             _ if learnt.blocks < 2 => FeatureBasis::Rows(None),

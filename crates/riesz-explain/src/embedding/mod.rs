@@ -98,7 +98,7 @@ pub struct Weights {
 /// a product over the blocks, the subsets share its factors.
 pub struct ConditionalMeanEmbeddings {
     pub(crate) solver: EmbeddingSolver,
-    centred: bool,
+    centered: bool,
 }
 
 /// The solver of the weights.
@@ -178,9 +178,9 @@ impl ConditionalMeanEmbeddings {
     }
 
     fn new(learnt: EmbeddingData, conditioning: &Conditioning, stop: &AtomicBool) -> Result<Self> {
-        let Conditioning { approximation, seed, centred, .. } = *conditioning;
+        let Conditioning { approximation, seed, centered, .. } = *conditioning;
         if !(learnt.ridge.is_finite() && learnt.ridge > 0.0) {
-            return Err(Error::parameter("ridge", learnt.ridge, "it is a positive number"));
+            return Err(Error::parameter("conditional_ridge", learnt.ridge, "it is a positive number"));
         }
         let solver = match approximation {
             Approximation::ConjugateGradients(settings) => {
@@ -188,7 +188,7 @@ impl ConditionalMeanEmbeddings {
             }
             _ => EmbeddingSolver::Factored(DirectEmbeddings::new(learnt, approximation, seed, stop)?),
         };
-        Ok(Self { solver, centred })
+        Ok(Self { solver, centered })
     }
 
     pub(crate) fn learnt(&self) -> &EmbeddingData {
@@ -259,7 +259,7 @@ impl ConditionalMeanEmbeddings {
         stop: &AtomicBool,
     ) -> Result<Weights> {
         let mut weights = self.raw_weights_of_system(system, set, x, stop)?;
-        if self.centred && set.contains(&true) {
+        if self.centered && set.contains(&true) {
             self.center_weights(&mut weights);
         }
         Ok(weights)

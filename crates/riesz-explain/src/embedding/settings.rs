@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::kernel::{
-    Categorical, ColumnScaling, Kernel, Lengthscale, Profile, Stationary, Structure, Term, lengthscales,
+    Categorical, ColumnScaling, Kernel, LengthScale, Profile, Stationary, Structure, Term, length_scales,
 };
 use crate::table::{ColumnKind, Table};
 
@@ -137,7 +137,7 @@ pub(super) fn median_gaussian(rows: &Table) -> Result<Kernel> {
             ColumnKind::Numeric => Stationary {
                 profile: Profile::Gaussian,
                 columns: vec![j],
-                lengthscale: lengthscales(rows, &[j], &units, Lengthscale::MedianPerFeature)?,
+                length_scale: length_scales(rows, &[j], &units, LengthScale::MedianPerFeature)?,
                 ard: true,
                 isotropic: false,
             }
@@ -156,9 +156,9 @@ pub struct Conditioning {
     pub kernel: ConditioningKernel,
     /// The approximation.
     pub approximation: Approximation,
-    /// Whether weights are centred, which shrinks predictions towards their mean over the reference rows
+    /// Whether weights are centered, which shrinks predictions towards their mean over the reference rows
     /// (default). A model's intercept then has no influence.
-    pub centred: bool,
+    pub centered: bool,
     /// Seed for landmarks, for features, and for the sample that chooses the ridge.
     pub seed: u64,
     /// Maximum memory in bytes; [`Error::Memory`] refuses larger embeddings before they start. `None`, the
@@ -170,7 +170,7 @@ pub struct Conditioning {
 impl Default for Conditioning {
     fn default() -> Self {
         let (ridge, kernel) = (Ridge::default(), ConditioningKernel::default());
-        Self { ridge, kernel, approximation: Approximation::default(), centred: true, seed: 0, memory: None }
+        Self { ridge, kernel, approximation: Approximation::default(), centered: true, seed: 0, memory: None }
     }
 }
 

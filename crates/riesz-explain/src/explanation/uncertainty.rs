@@ -280,7 +280,7 @@ impl Explanation {
             return Err(Error::parameter("count", count, format!("from 1 to {}", self.sets())));
         }
         if draws == 0 {
-            return Err(Error::parameter("draws", draws, "at least 1"));
+            return Err(Error::parameter("n_samples", draws, "at least 1"));
         }
         let top = |values: &[f64]| -> Vec<usize> {
             let mut order: Vec<usize> = (0..values.len()).collect();

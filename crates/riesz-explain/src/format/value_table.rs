@@ -27,7 +27,7 @@ const PLAYER_PREFIX: &str = "player:";
 const STD_ERROR: &str = "std_error:";
 
 /// The prefix of a column of standard deviations; the name of the player's column follows.
-const SD: &str = "sd:";
+const SD: &str = "std:";
 
 /// Maximum number of numbers in an explanation that is read from a table.
 const NUMBERS: usize = 200_000_000;

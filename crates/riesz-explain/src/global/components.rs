@@ -167,8 +167,8 @@ impl<'m> Components<'m> {
                         &rows.row(r),
                         &mut factor,
                     );
-                    let centred = factor.iter().zip(&self.means[index][k]).map(|(f, m)| f - m);
-                    column.iter_mut().zip(centred).for_each(|(v, f)| *v *= f);
+                    let centered = factor.iter().zip(&self.means[index][k]).map(|(f, m)| f - m);
+                    column.iter_mut().zip(centered).for_each(|(v, f)| *v *= f);
                 }
                 (0..n).for_each(|i| out[(i, r)] += column[i]);
             }

@@ -160,7 +160,7 @@ impl Sage {
         check(model, n, labels)?;
         if !(2..=1_000_000).contains(&self.permutations) {
             return Err(Error::parameter(
-                "permutations",
+                "n_orders",
                 self.permutations,
                 "take from 2, which a standard error needs, to 1000000",
             ));

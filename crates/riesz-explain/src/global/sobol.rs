@@ -182,7 +182,7 @@ impl Sensitivity {
         (draws, seed): (usize, u64),
     ) -> Result<SobolIndices> {
         if draws == 0 {
-            return Err(Error::parameter("draws", draws, "at least 1"));
+            return Err(Error::parameter("n_samples", draws, "at least 1"));
         }
         // Memory for the coefficients of all outputs, intermediate ones of one output, and the sums of all
         // parts.
@@ -199,7 +199,11 @@ impl Sensitivity {
             (posterior.mean_of(&point_functionals), posterior.sample(&point_functionals, draws, seed)?);
         let n = model.support_points.rows();
         if posterior.prior_scale() <= 0.0 {
-            return Err(Error::parameter("draws", draws, "draws need the posterior of a Gaussian process"));
+            return Err(Error::parameter(
+                "n_samples",
+                draws,
+                "samples need the posterior of a Gaussian process",
+            ));
         }
         // Coefficients along directions in which the process hardly varies would be huge and cancel each
         // other. Of a variance of 1, a draw leaves out at most n times the smallest eigenvalue.

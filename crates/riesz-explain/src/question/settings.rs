@@ -76,12 +76,6 @@ impl QuestionContext {
         matches!(self.subject, Subject::Model | Subject::Protection)
     }
 
-    /// Whether the answer can depend on random numbers. Protection always has a seed, because training has
-    /// one.
-    fn drawn(&self) -> bool {
-        !self.has_kernel() || self.by_coalitions() || self.subject == Subject::Protection
-    }
-
     fn by_coalitions(&self) -> bool {
         if self.has_kernel() {
             self.observational() || self.probabilities
@@ -169,7 +163,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
     },
     QuestionSetting {
         setting: Setting::new(
-            "ridge",
+            "conditional_ridge",
             "RIDGE",
             Range::Positive { share: false },
             "Observational game: ridge of the conditional distributions, a number like 0.001; larger \
@@ -180,7 +174,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
     },
     QuestionSetting {
         setting: Setting::new(
-            "centred",
+            "centered",
             "BOOL",
             Range::Switch,
             "Observational game: whether predictions are shrunk towards their mean, so that all \
@@ -205,7 +199,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
     },
     QuestionSetting {
         setting: Setting::new(
-            "landmarks",
+            "n_conditional_landmarks",
             "M",
             Range::Count(1),
             "Observational game: learn conditional distributions through M of the reference rows, for \
@@ -216,7 +210,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
     },
     QuestionSetting {
         setting: Setting::new(
-            "random_features",
+            "n_random_features",
             "M",
             Range::Count(1),
             "Observational game: learn conditional distributions through M random Fourier features",
@@ -226,7 +220,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
     },
     QuestionSetting {
         setting: Setting::new(
-            "conjugate_gradients",
+            "cg_tol",
             "TOLERANCE",
             Range::Positive { share: true },
             "Observational game: use all reference rows, even if their matrices exceed the memory, by \
@@ -249,7 +243,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
     },
     QuestionSetting {
         setting: Setting::new(
-            "draws",
+            "n_conditional_samples",
             "N",
             Range::Count(2),
             "Gaussian and copula distributions: number of draws for each coalition and row [default: \
@@ -272,7 +266,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
     },
     QuestionSetting {
         setting: Setting::new(
-            "coalitions",
+            "n_coalitions",
             "N",
             Range::Count(1),
             "Observational game, and kernel_shap: value at most N coalitions of features; if there \
@@ -285,7 +279,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
     },
     QuestionSetting {
         setting: Setting::new(
-            "std_error",
+            "target_std_error",
             "E",
             Range::Positive { share: false },
             "Observational game, and kernel_shap: stop as soon as no standard error is larger than E",
@@ -295,7 +289,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
     },
     QuestionSetting {
         setting: Setting::new(
-            "permutations",
+            "n_orders",
             "N",
             Range::Count(2),
             "Permutations: number of random orders of the features for each background row, each with \
@@ -306,9 +300,14 @@ pub static SETTINGS: [QuestionSetting; 18] = [
         used: |context| !context.has_kernel() && context.estimator == "permutation",
     },
     QuestionSetting {
-        setting: Setting::new("seed", "N", Range::Count(0), "Seed of all random numbers [default: 0]"),
-        belongs: "values that are drawn: for functions, and in the observational game",
-        used: QuestionContext::drawn,
+        setting: Setting::new(
+            "random_state",
+            "N",
+            Range::Count(0),
+            "Seed of all random numbers [default: 0]",
+        ),
+        belongs: "",
+        used: |_| true,
     },
 ];
 
@@ -379,11 +378,11 @@ impl Settings {
     /// These settings without the settings of sampling, to find out whether a model has exact values.
     #[must_use]
     pub fn without_sampling(&self) -> Self {
-        Self { values: self.values.excluding(&["permutations", "seed"]), seed: self.seed() }
+        Self { values: self.values.excluding(&["n_orders", "random_state"]), seed: self.seed() }
     }
 
     fn seed(&self) -> u64 {
-        self.values.get("seed").and_then(Value::as_u64).unwrap_or(self.seed)
+        self.values.get("random_state").and_then(Value::as_u64).unwrap_or(self.seed)
     }
 
     /// Checks the settings for `subject`; `source` is the source of rows for absent features.
@@ -438,7 +437,8 @@ impl Settings {
             _ => {
                 // Settings are checked before any rows are read.
                 let conditioning = self.conditioning(seed)?;
-                let (draws, reference) = (self.values.count("draws").unwrap_or(100), rows(game)?);
+                let (draws, reference) =
+                    (self.values.count("n_conditional_samples").unwrap_or(100), rows(game)?);
                 let conditional = match conditional {
                     "gaussian" => ConditionalModel::Gaussian { draws },
                     "copula" => ConditionalModel::Copula { draws },
@@ -451,13 +451,13 @@ impl Settings {
             }
         };
         let budget = Budget {
-            coalitions: self.values.count("coalitions").unwrap_or(Budget::default().coalitions),
-            std_error: self.values.number("std_error"),
+            coalitions: self.values.count("n_coalitions").unwrap_or(Budget::default().coalitions),
+            std_error: self.values.number("target_std_error"),
             seed,
         };
         let estimator = match estimator {
             "permutation" => {
-                ValueEstimator::Permutation { per_reference: self.values.count("permutations").unwrap_or(2) }
+                ValueEstimator::Permutation { per_reference: self.values.count("n_orders").unwrap_or(2) }
             }
             _ => ValueEstimator::KernelShap,
         };
@@ -528,24 +528,25 @@ impl Settings {
 
     /// The settings of conditional distributions.
     fn conditioning(&self, seed: u64) -> Result<Conditioning> {
-        let ways = ["landmarks", "random_features", "conjugate_gradients"];
+        let ways = ["n_conditional_landmarks", "n_random_features", "cg_tol"];
         let mut chosen = ways.into_iter().filter_map(|name| Some((name, self.values.get(name)?)));
         if let (Some((name, value)), Some((other, _))) = (chosen.next(), chosen.next()) {
             let why = format!("{other} is an alternative to it: choose one of the two");
             return Err(Error::parameter(name, value, why));
         }
-        let approximation = match (self.values.count("landmarks"), self.values.count("random_features")) {
-            (Some(count), _) => Approximation::Landmarks(count),
-            (_, Some(count)) => Approximation::RandomFeatures(count),
-            _ => self.values.number("conjugate_gradients").map_or(Approximation::Exact, |tolerance| {
-                Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
-            }),
-        };
+        let approximation =
+            match (self.values.count("n_conditional_landmarks"), self.values.count("n_random_features")) {
+                (Some(count), _) => Approximation::Landmarks(count),
+                (_, Some(count)) => Approximation::RandomFeatures(count),
+                _ => self.values.number("cg_tol").map_or(Approximation::Exact, |tolerance| {
+                    Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
+                }),
+            };
         Ok(Conditioning {
-            ridge: self.values.number("ridge").map_or(Ridge::CrossValidated, Ridge::Fixed),
+            ridge: self.values.number("conditional_ridge").map_or(Ridge::CrossValidated, Ridge::Fixed),
             kernel: ConditioningKernel::Auto,
             approximation,
-            centred: self.values.switch("centred").unwrap_or(true),
+            centered: self.values.switch("centered").unwrap_or(true),
             seed,
             memory: crate::memory::free_bytes(),
         })

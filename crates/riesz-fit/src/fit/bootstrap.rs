@@ -25,7 +25,7 @@ use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
 
 pub(super) const BOOTSTRAP: Setting = Setting::new(
-    "bootstrap",
+    "n_bootstrap",
     "N",
     Range::Count(2),
     "Also fit N times to rows drawn with replacement from the table (for classifiers within classes), \
@@ -193,10 +193,10 @@ impl KernelRidge {
     ) -> Result<PosteriorCovariance> {
         self.check(x, y)?;
         if draws < 2 {
-            return Err(Error::parameter("bootstrap", draws, "request at least 2 refits"));
+            return Err(Error::parameter("n_bootstrap", draws, "request at least 2 refits"));
         }
         if self.penalty.is_some() {
-            return Err(Error::parameter("bootstrap", draws, PENALTY_CONFLICT));
+            return Err(Error::parameter("n_bootstrap", draws, PENALTY_CONFLICT));
         }
         let (gram, rows) = (self.kernel.gram(x), Vec::from_iter(0..x.rows()));
         let drawn = BootstrapPlan { strata: vec![rows.clone()], count: draws, seed };
@@ -213,7 +213,7 @@ impl KernelRidge {
         let drawn_rows = positive_places(counts);
         let weights: Vec<f64> = drawn_rows.iter().map(|&i| counts[i] * self.weight(i)).collect();
         let estimator = Self { sample_weight: Some(weights), ..self.clone() };
-        let (targets, intercept) = estimator.centred(&y.select_rows(&drawn_rows));
+        let (targets, intercept) = estimator.centered(&y.select_rows(&drawn_rows));
         let mut part = gram.select(&drawn_rows, &drawn_rows);
         part.add_diagonal(|i| self.ridge / estimator.weight(i));
         let solution = Cholesky::new(part, "gram matrix plus ridge")?.solve(targets);
@@ -330,7 +330,7 @@ mod tests {
             let kind = ModelKind::named(name).unwrap();
             let fit = |x: &Table, target: Target, n_draws: Option<usize>| {
                 let mut values = settings.as_object().unwrap().clone();
-                values.extend(n_draws.map(|draws| ("bootstrap".to_string(), draws.into())));
+                values.extend(n_draws.map(|draws| ("n_bootstrap".to_string(), draws.into())));
                 let mut task = FitTask::new(x, target, Kernel::gaussian(&[1.0, 0.7]));
                 (task.settings, task.seed) = (kind.values(values).unwrap(), seed);
                 kind.fit(&task).unwrap()
@@ -396,7 +396,7 @@ mod tests {
             let y = Matrix::column_vector(rows.iter().map(|r| unit * (r[0].sin() + 5.0)).collect());
             let mut task = FitTask::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
             let kind = ModelKind::named("svr").unwrap();
-            let values = json!({"bootstrap": 5, "tol": 1e-12}).as_object().unwrap().clone();
+            let values = json!({"n_bootstrap": 5, "tol": 1e-12}).as_object().unwrap().clone();
             task.settings = kind.values(values).unwrap();
             let fit = kind.fit(&task).unwrap();
             Posterior::new(&fit.model, fit.covariance.as_ref().unwrap())

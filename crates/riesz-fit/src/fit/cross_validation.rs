@@ -21,7 +21,7 @@
 //! let scores = cross_validate_classes(
 //!     &grid, &x, &labels, &classes, &folds, ClassScore::LogLoss,
 //!     |point, x, labels, _rows| {
-//!         let kernel = kernel.with_lengthscales_times(point[1]).unwrap_or(kernel.clone());
+//!         let kernel = kernel.with_length_scales_times(point[1]).unwrap_or(kernel.clone());
 //!         Ok(KernelLogisticRegression::new(kernel, point[0]).fit(x, labels, &classes)?.model)
 //!     },
 //! )?;
@@ -158,11 +158,11 @@ pub(super) fn select_ridge_until(
     ridges.iter().try_for_each(|r| positive("ridge", *r))?;
     multipliers.iter().try_for_each(|m| positive("length-scale multiplier", *m))?;
     let multipliers =
-        if estimator.kernel.with_lengthscales_times(1.0).is_some() { multipliers } else { &[1.0] };
+        if estimator.kernel.with_length_scales_times(1.0).is_some() { multipliers } else { &[1.0] };
     let candidate_with = |multiplier: f64, ridge: f64| {
         let mut candidate = estimator.clone();
         candidate.ridge = ridge;
-        if let Some(kernel) = estimator.kernel.with_lengthscales_times(multiplier) {
+        if let Some(kernel) = estimator.kernel.with_length_scales_times(multiplier) {
             candidate.kernel = kernel;
         }
         candidate

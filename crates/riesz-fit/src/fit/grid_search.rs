@@ -18,7 +18,7 @@ pub(super) const RIDGES: [f64; 6] = [10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4];
 /// Penalty parameters C of the search, smoothest first.
 pub(super) const C_GRID: [f64; 5] = [0.1, 1.0, 10.0, 100.0, 1000.0];
 /// Multiples of the kernel's length scales in the search, smoothest first.
-const LENGTHSCALE_MULTIPLES: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
+const LENGTH_SCALE_MULTIPLES: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
 /// Maximum number of rows in a search by folds, unless the setting `search_rows` is given.
 const ROWS_OF_FOLDS: usize = 1000;
 /// Constant that makes the draw of rows independent of the draw of folds.
@@ -112,9 +112,10 @@ impl GridSearch<'_> {
             }
             return Ok(GridChoice { value, kernel: kernel.clone(), facts: Vec::new(), warnings: Vec::new() });
         }
-        let kernel_of = |multiple| kernel.with_lengthscales_times(multiple).unwrap_or_else(|| kernel.clone());
-        let fixed = self.task.fixed_kernel() || kernel.with_lengthscales_times(1.0).is_none();
-        let multiples = if fixed { &[1.0][..] } else { &LENGTHSCALE_MULTIPLES };
+        let kernel_of =
+            |multiple| kernel.with_length_scales_times(multiple).unwrap_or_else(|| kernel.clone());
+        let fixed = self.task.fixed_kernel() || kernel.with_length_scales_times(1.0).is_none();
+        let multiples = if fixed { &[1.0][..] } else { &LENGTH_SCALE_MULTIPLES };
         let axes = [
             GridAxis::new(self.setting, self.values),
             GridAxis::new("multiple of the length scales", multiples),

@@ -61,7 +61,7 @@ impl KernelRidge {
         gram.add_diagonal(|i| self.ridge / self.weight(i));
         let inverse = Cholesky::new(gram, "gram matrix plus ridge")?.inverse();
         control.check_cancelled()?;
-        let (targets, intercept) = self.centred(y);
+        let (targets, intercept) = self.centered(y);
         let coef = inverse.matmul(&targets);
         // Coefficients for a constant target of 1: a change of the mean changes the coefficients by a
         // multiple of them.

@@ -101,7 +101,7 @@ pub(crate) fn check_dense(rows: usize, matrices: f64, remedy: &str) -> Result<()
 
 /// Advice for error messages of models that can be fitted through landmarks.
 pub(crate) const THROUGH_LANDMARKS: &str =
-    "fit through landmarks (landmarks = 2000; --landmarks 2000 on the command line), or ";
+    "fit through landmarks (n_landmarks = 2000; --landmarks 2000 on the command line), or ";
 
 /// Returns the given weights after checks, or ones.
 pub(crate) fn sample_weights(given_weights: Option<&[f64]>, x: &Table) -> Result<Vec<f64>> {

@@ -181,7 +181,7 @@ impl RidgeFit {
 }
 
 impl KernelRidge {
-    /// Kernel ridge regression with centred targets and equal weights.
+    /// Kernel ridge regression with centered targets and equal weights.
     pub fn new(kernel: Kernel, ridge: f64) -> Self {
         Self { kernel, ridge, center: true, sample_weight: None, penalty: None }
     }
@@ -200,7 +200,7 @@ impl KernelRidge {
         // The gram matrix is factored in place.
         super::check_dense(x.rows(), 1.2, super::THROUGH_LANDMARKS)?;
         check_cancelled(stop)?;
-        let (targets, intercept) = self.centred(y);
+        let (targets, intercept) = self.centered(y);
         let mut gram = self.kernel.gram(x);
         let mut lift = None;
         if let Some(penalty) = &self.penalty {
@@ -241,7 +241,7 @@ impl KernelRidge {
                 return Err(Error::parameter(name, "given", allowed));
             }
         }
-        let (targets, _) = self.centred(y);
+        let (targets, _) = self.centered(y);
         let (values, vectors) = symmetric_eigen(&self.kernel.gram(x))?;
         let rotated = vectors.transpose().matmul(&targets);
         let n = x.rows();
@@ -273,7 +273,7 @@ impl KernelRidge {
         self.sample_weight.as_ref().map_or(1.0, |w| w[i])
     }
 
-    pub(super) fn centred(&self, y: &Matrix) -> (Matrix, Vec<f64>) {
+    pub(super) fn centered(&self, y: &Matrix) -> (Matrix, Vec<f64>) {
         let total: f64 = (0..y.rows()).map(|i| self.weight(i)).sum();
         let mean = |o: usize| (0..y.rows()).map(|i| y[(i, o)] * (self.weight(i) / total)).sum::<f64>();
         let intercept: Vec<f64> = (0..y.cols()).map(|o| if self.center { mean(o) } else { 0.0 }).collect();

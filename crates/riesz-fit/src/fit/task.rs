@@ -246,7 +246,7 @@ pub(super) const FOLDS: Setting = Setting::new(
     "Number of folds of 'auto', drawn with the seed [default: 5]",
 );
 pub(super) const LANDMARKS: Setting = Setting::new(
-    "landmarks",
+    "n_landmarks",
     "M",
     Range::Count(1),
     "Fit through at most this number of landmarks, which represent all rows: memory doesn't grow with \

@@ -123,7 +123,7 @@ impl HyperParameter {
     }
 
     /// Returns a length scale with a penalised-complexity prior whose mode is the start.
-    pub fn with_lengthscale_prior(parameter: Parameter) -> Self {
+    pub fn with_length_scale_prior(parameter: Parameter) -> Self {
         Self { prior: Some(HyperPrior::PenalisedComplexity { mode: parameter.log_value }), parameter }
     }
 
@@ -132,7 +132,7 @@ impl HyperParameter {
     /// factor of e for a scale and of e^1.5 otherwise.
     pub fn with_default_prior(parameter: Parameter) -> Self {
         match &parameter.name[..] {
-            _ if parameter.is_lengthscale() => Self::with_lengthscale_prior(parameter),
+            _ if parameter.is_length_scale() => Self::with_length_scale_prior(parameter),
             "scale" => Self::with_normal_prior(parameter, 1.0),
             _ => Self::with_normal_prior(parameter, 1.5),
         }

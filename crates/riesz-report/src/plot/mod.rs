@@ -521,7 +521,7 @@ fn y_label(canvas: &mut Canvas, left: f64, y: f64, label: &str) {
     canvas.text((left - 8.0, y), label, Anchor::End, Paint::Muted, left - 26.0);
 }
 
-/// Draws centred text, moved to the inside of the picture.
+/// Draws centered text, moved to the inside of the picture.
 fn inner_text(canvas: &mut Canvas, (x, y): (f64, f64), text: &str, paint: Paint, width: f64) {
     let half_width = format::text_width(text, FONT) / 2.0 + 2.0;
     let x = x.clamp(half_width, (width - half_width).max(half_width));

@@ -258,7 +258,7 @@ mod tests {
         let joint: Kernel = Stationary {
             profile: Profile::Matern32,
             columns: vec![0, 1],
-            lengthscale: vec![0.8, 1.1],
+            length_scale: vec![0.8, 1.1],
             ard: true,
             isotropic: true,
         }

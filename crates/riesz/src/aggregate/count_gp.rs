@@ -404,7 +404,7 @@ impl Tuning {
             Conventions::Regularised => &coordinates[..],
             Conventions::Published => &[],
         };
-        let smoother = start.kernel.with_lengthscales_times(3.0);
+        let smoother = start.kernel.with_length_scales_times(3.0);
         let smoother = smoother.map(|kernel| CountProcess { kernel, ..start.clone() });
         let (optimum, warm_start) = best_search(start.clone(), smoother, |process| {
             let mut warm_start: Option<LatentState> = None;

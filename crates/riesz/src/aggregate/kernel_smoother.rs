@@ -163,7 +163,7 @@ impl BagSmoother {
         gram: &Matrix,
         control: RunControl<'_>,
     ) -> Result<Self> {
-        let with_prior = |parameter: Parameter| match parameter.is_lengthscale() {
+        let with_prior = |parameter: Parameter| match parameter.is_length_scale() {
             true => HyperParameter::with_normal_prior(parameter, 0.8),
             // The loss doesn't depend on the scale.
             false => HyperParameter::fixed(parameter),

@@ -42,16 +42,16 @@ pub struct Mediation {
     pub ridge: f64,
     /// The weight of a bag. If targets are regressed, each bag has weight one.
     pub counts: BagWeighting,
-    /// Whether the responses are centred at their mean over all bags, weighted by mass.
-    pub centred: bool,
+    /// Whether the responses are centered at their mean over all bags, weighted by mass.
+    pub centered: bool,
     /// The response of the regression.
     pub regressed: MediationTarget,
 }
 
 impl Mediation {
-    /// The centred S-CMP regression.
+    /// The centered S-CMP regression.
     pub fn new(kernel: Kernel, ridge: f64) -> Self {
-        Self { kernel, ridge, counts: BagWeighting::One, centred: true, regressed: MediationTarget::Rows }
+        Self { kernel, ridge, counts: BagWeighting::One, centered: true, regressed: MediationTarget::Rows }
     }
 
     /// The kernel's parameters and the logarithm of the ridge.
@@ -127,17 +127,17 @@ impl Mediation {
             residuals.row_mut(b).iter_mut().for_each(|v| *v /= diagonal);
         }
         let share = |b: usize, c: usize| if c == b { 0.0 } else { mass[c] / (total_mass - mass[b]) };
-        let mut centred = residuals.clone();
-        for b in (0..j).filter(|_| self.centred) {
+        let mut centered = residuals.clone();
+        for b in (0..j).filter(|_| self.centered) {
             let sum: f64 = residuals.row(b).iter().sum();
-            centred.row_mut(b).iter_mut().enumerate().for_each(|(c, v)| *v -= share(b, c) * sum);
+            centered.row_mut(b).iter_mut().enumerate().for_each(|(c, v)| *v -= share(b, c) * sum);
         }
-        let mut by_residuals = centred.matmul(gram);
-        let loss = crate::linalg::dot(by_residuals.data(), centred.data()) / j as f64;
+        let mut by_residuals = centered.matmul(gram);
+        let loss = crate::linalg::dot(by_residuals.data(), centered.data()) / j as f64;
         // Derivatives with respect to the residuals, then to the inverse, then to L + R.
         for b in 0..j {
             let row = by_residuals.row_mut(b);
-            let mean: f64 = if self.centred { (0..j).map(|c| share(b, c) * row[c]).sum() } else { 0.0 };
+            let mean: f64 = if self.centered { (0..j).map(|c| share(b, c) * row[c]).sum() } else { 0.0 };
             row.iter_mut().for_each(|v| *v = 2.0 / j as f64 * (*v - mean));
             row[b] -= crate::linalg::dot(residuals.row(b), row);
             row.iter_mut().for_each(|v| *v /= inverse[(b, b)]);

@@ -43,7 +43,7 @@ struct MediatedTargets {
     bag_scaling: Vec<f64>,
     factor: Cholesky,
     ridges: Vec<f64>,
-    /// `(L + R)⁻¹ ℓ`, not centred, and without the factors of columns and rows.
+    /// `(L + R)⁻¹ ℓ`, not centered, and without the factors of columns and rows.
     weights: Matrix,
     /// π: the share of each bag in the total mass, or 0 without centring.
     mass_shares: Vec<f64>,
@@ -290,7 +290,7 @@ impl MediatedTargets {
         let mass_shares = bags
             .weight_sums()
             .iter()
-            .map(|bag_mass| if mediation.centred { bag_mass / total_mass } else { 0.0 })
+            .map(|bag_mass| if mediation.centered { bag_mass / total_mass } else { 0.0 })
             .collect();
         let weights = factor.solve(cross);
         check_mediators_kernel(&weights)?;

@@ -63,11 +63,11 @@ pub enum Conventions {
 
 impl Conventions {
     /// Returns the regression on mediators at which tuning starts, for standardised mediators. It is S-CMP,
-    /// centred with a ridge of 0.001; under the published conventions not centred, with a ridge of 0.01.
+    /// centered with a ridge of 0.001; under the published conventions not centered, with a ridge of 0.01.
     pub fn mediation(self, kernel: Kernel) -> Mediation {
         match self {
             Self::Regularised => Mediation::new(kernel, 1e-3),
-            Self::Published => Mediation { centred: false, ..Mediation::new(kernel, 0.01) },
+            Self::Published => Mediation { centered: false, ..Mediation::new(kernel, 0.01) },
         }
     }
 
@@ -168,7 +168,7 @@ pub(super) fn hyperparameters(process: &AggregateGaussianProcess) -> (Vec<HyperP
 
 /// Returns all parameters of a regression on mediators with their priors.
 pub(super) fn mediation_priors(mediation: &Mediation) -> Vec<HyperParameter> {
-    let with_prior = |p: Parameter| match p.is_lengthscale() {
+    let with_prior = |p: Parameter| match p.is_length_scale() {
         true => HyperParameter::with_normal_prior(p, 0.8),
         false => HyperParameter::with_default_prior(p),
     };
@@ -203,7 +203,7 @@ impl Tuning {
                 warnings: vec![warning],
             });
         }
-        let smoother = start.kernel.with_lengthscales_times(3.0).unwrap_or_else(|| start.kernel.clone());
+        let smoother = start.kernel.with_length_scales_times(3.0).unwrap_or_else(|| start.kernel.clone());
         let mut noisier =
             AggregateGaussianProcess { kernel: smoother, noise: 10.0 * start.noise, ..start.clone() };
         if let Some(mediation) =

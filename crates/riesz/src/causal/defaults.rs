@@ -17,8 +17,8 @@ pub(super) const START_RIDGE: f64 = 0.1;
 pub(super) fn default_kernel(x: &Table) -> Kernel {
     let (numbers, levels) = x.columns_by_kind();
     let scale = ColumnScaling::standardised(x).scale;
-    let lengthscale = numbers.iter().map(|&j| scale[j]).collect();
-    Kernel::gaussian_and_categorical(numbers, lengthscale, true, levels)
+    let length_scale = numbers.iter().map(|&j| scale[j]).collect();
+    Kernel::gaussian_and_categorical(numbers, length_scale, true, levels)
 }
 
 /// Returns the hyper-parameter with its default prior, where a scale stays fixed.

@@ -252,7 +252,7 @@ impl CausalFusion {
         let [first, others @ ..] = STARTS;
         let (mut optimum, ()) = best_search(first, others, |log_divisor| {
             let start = |c: &HyperParameter| {
-                c.parameter.log_value - if c.parameter.is_lengthscale() { log_divisor } else { 0.0 }
+                c.parameter.log_value - if c.parameter.is_length_scale() { log_divisor } else { 0.0 }
             };
             let from: Vec<f64> = coordinates.iter().map(start).collect();
             Ok((search(&from, objective.on_subset)?, ()))

@@ -360,13 +360,15 @@ impl Iterated {
             StageFit::Regression { .. } => {
                 let count = history.rows.rows();
                 let sampled_rows = evenly_spaced(SECOND_MOMENT_ROWS, count);
-                let centred_queries = Queries { kernels: queries.kernels.clone(), constants: vec![0.0; q] };
+                let centered_queries = Queries { kernels: queries.kernels.clone(), constants: vec![0.0; q] };
                 let mut posterior_covariance = Matrix::zeros(q, q);
                 for row in &sampled_rows {
                     let mut weights = Matrix::zeros(q, count);
                     (0..q).for_each(|i| weights.row_mut(i)[*row] = 1.0);
-                    posterior_covariance
-                        .add_times(1.0, &sum_parts(&self.pass(t, Some(&weights), &centred_queries).parts, q));
+                    posterior_covariance.add_times(
+                        1.0,
+                        &sum_parts(&self.pass(t, Some(&weights), &centered_queries).parts, q),
+                    );
                 }
                 posterior_covariance.map_in_place(|v| v / sampled_rows.len() as f64);
                 (mean_products, posterior_covariance)

@@ -30,7 +30,7 @@ pub(super) struct Normal {
     column: usize,
     center: f64,
     sd: f64,
-    lengthscale: f64,
+    length_scale: f64,
 }
 
 impl Normal {
@@ -38,7 +38,7 @@ impl Normal {
     /// exp(½ bᵀT⁻¹b - (u² + v²)/2ℓ²)`. Here T (p × p) is tridiagonal with 2/ℓ² + 1/η² and -1/ℓ², and b = (u,
     /// 0, .., 0, v)/ℓ².
     fn chain(&self, u: f64, v: f64, p: usize) -> f64 {
-        let (l2, e2) = (self.lengthscale.powi(2), self.sd.powi(2));
+        let (l2, e2) = (self.length_scale.powi(2), self.sd.powi(2));
         let (diagonal, off_diagonal) = (2.0 / l2 + 1.0 / e2, -1.0 / l2);
         let minor = diagonal * diagonal - off_diagonal * off_diagonal;
         // |T| and the corners of T⁻¹.
@@ -68,18 +68,19 @@ impl<'k> KernelIntegrals<'k> {
         let gaussian = only(&kernel.terms).and_then(|term| {
             let factor =
                 only(&term.factors).filter(|factor| factor.declaration().names.contains(&"gaussian"))?;
-            let (_, lengthscale) = factor.values().0.into_iter().find(|(name, _)| *name == "lengthscale")?;
-            Some((term.scale, factor.columns(), lengthscale))
+            let (_, length_scale) =
+                factor.values().0.into_iter().find(|(name, _)| *name == "length_scale")?;
+            Some((term.scale, factor.columns(), length_scale))
         });
-        let Some((scale, columns, lengthscale)) = gaussian else {
+        let Some((scale, columns, length_scale)) = gaussian else {
             let belongs = "Gaussian kernels of numeric columns: use the measure of rows";
             return Err(unused("a normal measure", belongs));
         };
         let units = ColumnScaling::standardised(&points);
-        let normals = columns.iter().zip(lengthscale).map(|(&column, lengthscale)| {
+        let normals = columns.iter().zip(length_scale).map(|(&column, length_scale)| {
             let values = points.column(column);
             let center = mean(values);
-            Normal { column, center, sd: units.scale[column], lengthscale }
+            Normal { column, center, sd: units.scale[column], length_scale }
         });
         Ok(Self::Normal { scale, mass, columns: normals.collect() })
     }
@@ -115,7 +116,7 @@ impl<'k> KernelIntegrals<'k> {
             Self::Rows { weighted, .. } => dot(weighted.data(), weighted.data()),
             Self::Normal { scale, mass, columns } => {
                 let integral =
-                    |normal: &Normal| 1.0 / (1.0 + 4.0 * (normal.sd / normal.lengthscale).powi(2)).sqrt();
+                    |normal: &Normal| 1.0 / (1.0 + 4.0 * (normal.sd / normal.length_scale).powi(2)).sqrt();
                 (scale * mass).powi(2) * columns.iter().map(integral).product::<f64>()
             }
         }

@@ -51,8 +51,8 @@ impl OutcomeGpParameters {
     }
 
     fn normal_evidence(&self, x: &Table, t: &[f64]) -> Result<NormalEvidence> {
-        let centred_targets = Matrix::column_vector(centred(t).1);
-        NormalEvidence::new(self.covariance(x), "covariance of the outcome", &centred_targets)
+        let centered_targets = Matrix::column_vector(centered(t).1);
+        NormalEvidence::new(self.covariance(x), "covariance of the outcome", &centered_targets)
     }
 
     /// Returns `log p(t)`. Cost n³/3.
@@ -77,7 +77,7 @@ pub(super) fn check_level(level: f64) -> Result<()> {
 }
 
 /// Returns the mean of `t` and the deviations from it.
-fn centred(t: &[f64]) -> (f64, Vec<f64>) {
+fn centered(t: &[f64]) -> (f64, Vec<f64>) {
     let mean = mean(t);
     (mean, t.iter().map(|v| v - mean).collect())
 }
@@ -106,8 +106,8 @@ impl OutcomeGp {
                 KernelRegression::landmarks(gram, with_rows, &diagonal, parameters.noise)?
             }
         };
-        let (mean, centred_targets) = centred(t);
-        let coef = solver.solve(&centred_targets);
+        let (mean, centered_targets) = centered(t);
+        let coef = solver.solve(&centered_targets);
         let constant = mean + intercept_variance * coef.iter().sum::<f64>();
         Ok(Self { study, points: landmarks.unwrap_or(x).clone(), parameters, solver, coef, constant })
     }
@@ -139,7 +139,7 @@ impl OutcomeGp {
 
     /// Returns the posterior means of functionals of f₀. A column of `columns` holds a functional's
     /// covariances with f₀ at the points.
-    pub fn centred_means(&self, columns: &Matrix) -> Vec<f64> {
+    pub fn centered_means(&self, columns: &Matrix) -> Vec<f64> {
         columns.transpose().matvec(&self.coef)
     }
 
@@ -176,8 +176,8 @@ impl OutcomeGp {
         let scale = functionals.prior_covariance.mean_diagonal() + self.parameters.intercept_variance;
         let mut drawn =
             normal_draws(self.covariance(functionals), scale, draws, "covariance of the outcome", random)?;
-        let centred = self.centred_means(&functionals.columns).into_iter().zip(&functionals.constants);
-        let means = centred.map(|(mean, constant)| mean + constant * self.constant);
+        let centered = self.centered_means(&functionals.columns).into_iter().zip(&functionals.constants);
+        let means = centered.map(|(mean, constant)| mean + constant * self.constant);
         drawn.add_outer(means, &vec![1.0; draws]);
         Ok(drawn)
     }

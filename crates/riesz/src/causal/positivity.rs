@@ -163,7 +163,7 @@ impl TreatmentModel {
     fn expected(&self, covariates: &Table) -> Vec<Vec<f64>> {
         let expectation = |process: &OutcomeGp| {
             let columns = process.parameters.kernel.cross_gram(&process.points, covariates);
-            process.centred_means(&columns).iter().map(|v| v + process.constant).collect::<Vec<f64>>()
+            process.centered_means(&columns).iter().map(|v| v + process.constant).collect::<Vec<f64>>()
         };
         match self {
             Self::Number(process, _) => vec![expectation(process)],

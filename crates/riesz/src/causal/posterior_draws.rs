@@ -84,13 +84,13 @@ impl StudyLink {
         if self.outcome.uses_all_rows() {
             // The outcome at the possible mediators: those of the study first, then those of ν.
             let at_mediators = self.outcome.values_at(&self.mediators.stack(&self.measure)?);
-            let (constants, centred) = self.outcome.sample(&at_mediators, draws, random)?;
+            let (constants, centered) = self.outcome.sample(&at_mediators, draws, random)?;
             let count = self.measure.rows();
             let square =
-                |j: usize| (n..n + count).map(|i| centred[(i, j)].powi(2)).sum::<f64>() / count as f64;
+                |j: usize| (n..n + count).map(|i| centered[(i, j)].powi(2)).sum::<f64>() / count as f64;
             return Ok((
                 constants,
-                weights.matmul(&centred.block(0..n, 0..draws)),
+                weights.matmul(&centered.block(0..n, 0..draws)),
                 (0..draws).map(square).collect(),
             ));
         }
@@ -108,13 +108,13 @@ impl StudyLink {
         let prior = [sum_covariances.data(), columns.data()].concat();
         let prior_covariance = Matrix::from_row_major(q + m, q + m, prior);
         let functionals = Functionals { columns, prior_covariance, constants: vec![0.0; q + m] };
-        let (constants, centred) = self.outcome.sample(&functionals, draws, random)?;
+        let (constants, centered) = self.outcome.sample(&functionals, draws, random)?;
         let (square_form, mean_residual_variance) = mean_square_form((points, kernel), &self.measure)?;
-        let at_points = centred.block(q..q + m, 0..draws);
+        let at_points = centered.block(q..q + m, 0..draws);
         let transformed = square_form.matmul(&at_points);
         let square = |j: usize| {
             mean_residual_variance + (0..m).map(|a| at_points[(a, j)] * transformed[(a, j)]).sum::<f64>()
         };
-        Ok((constants, centred.block(0..q, 0..draws), (0..draws).map(|j| square(j).max(0.0)).collect()))
+        Ok((constants, centered.block(0..q, 0..draws), (0..draws).map(|j| square(j).max(0.0)).collect()))
     }
 }

@@ -48,7 +48,7 @@ pub struct DiscrepancyParameters {
     /// The variance of the stationary part: δ² of the discrepancy, or s² of a flat prior.
     pub variance: f64,
     /// The length scale ℓ, in ranges of the first study's treatments.
-    pub lengthscale: f64,
+    pub length_scale: f64,
     /// The noise variance σ², used where the trials do not give variances.
     pub noise: f64,
 }
@@ -90,7 +90,7 @@ pub struct EffectPosterior {
 const DISCREPANCY_SHARE: f64 = 0.05;
 /// Length scale and noise until there are enough trials to estimate them: a quarter of the range, and 1 % of
 /// the variance of the effect.
-const LENGTHSCALE: f64 = 0.25;
+const LENGTH_SCALE: f64 = 0.25;
 const START_NOISE: f64 = 0.01;
 /// The number of trials from which hyper-parameters are estimated.
 const MIN_TUNING_TRIALS: usize = 4;
@@ -98,7 +98,7 @@ const MIN_TUNING_TRIALS: usize = 4;
 /// discrepancy, and `VARIANCE_FACTORS` otherwise), length scales and noises.
 const DISCREPANCY_FACTORS: [f64; 3] = [1.0, 4.0, 16.0];
 const VARIANCE_FACTORS: [f64; 5] = [1.0, 0.25, 4.0, 0.0625, 16.0];
-const LENGTHSCALES: [f64; 9] = [0.25, 0.05, 0.075, 0.11, 0.17, 0.37, 0.55, 0.8, 1.2];
+const LENGTH_SCALES: [f64; 9] = [0.25, 0.05, 0.075, 0.11, 0.17, 0.37, 0.55, 0.8, 1.2];
 const NOISES: [f64; 6] = [0.01, 1e-4, 1e-3, 0.05, 0.2, 0.8];
 /// The prior standard deviations of the logarithms of factor, length scale and noise.
 const PRIOR_SDS: [f64; 3] = [2.0, 1.0, 2.0];
@@ -155,7 +155,7 @@ impl<'a> UpdatedEffect<'a> {
         let share = if prior.is_causal() { DISCREPANCY_SHARE } else { 1.0 };
         let start = DiscrepancyParameters {
             variance: share * scale,
-            lengthscale: LENGTHSCALE,
+            length_scale: LENGTH_SCALE,
             noise: START_NOISE * scale,
         };
         let trials = Trials { treatments, ..trials.clone() };
@@ -270,17 +270,17 @@ impl<'a> UpdatedEffect<'a> {
             let noises: &[f64] = if self.trials.noise.is_none() { &NOISES } else { &NOISES[..1] };
             let log_prior = |value: f64, from: f64, sd: f64| -0.5 * ((value / from).ln() / sd).powi(2);
             for &factor in factors {
-                for &lengthscale in &LENGTHSCALES {
+                for &length_scale in &LENGTH_SCALES {
                     for &noise in noises {
                         let parameters = DiscrepancyParameters {
                             variance: factor * start.variance,
-                            lengthscale,
+                            length_scale,
                             noise: noise / START_NOISE * start.noise,
                         };
                         let Ok(trial_fit) = self.condition(&prior, parameters) else { continue };
                         let log_posterior = trial_fit.evidence
                             + log_prior(factor, 1.0, PRIOR_SDS[0])
-                            + log_prior(lengthscale, LENGTHSCALE, PRIOR_SDS[1])
+                            + log_prior(length_scale, LENGTH_SCALE, PRIOR_SDS[1])
                             + log_prior(noise, START_NOISE, PRIOR_SDS[2]);
                         if log_posterior > best.0 {
                             best = (log_posterior, parameters, trial_fit);
@@ -341,7 +341,7 @@ impl<'a> UpdatedEffect<'a> {
                         }
                     })
                     .sum();
-                gram[(i, j)] += parameters.variance * (-0.5 * square / parameters.lengthscale.powi(2)).exp();
+                gram[(i, j)] += parameters.variance * (-0.5 * square / parameters.length_scale.powi(2)).exp();
             }
         }
         gram

@@ -142,7 +142,7 @@ impl ChainedOutcome {
     }
 
     /// Returns the means of f₀, from columns over points.
-    pub fn centred_means(&self, columns: &Matrix) -> Vec<f64> {
+    pub fn centered_means(&self, columns: &Matrix) -> Vec<f64> {
         columns.transpose().matvec(&self.coef())
     }
 
@@ -160,7 +160,7 @@ impl ChainedOutcome {
         let intercept_variance = self.process().parameters.intercept_variance;
         let variance_of = |q: usize| {
             let prior = functionals.prior_covariance[(q, q)];
-            let centred_variance = match self {
+            let centered_variance = match self {
                 Self::Process(_) => prior,
                 Self::Link(link) => {
                     let column = Matrix::column_vector(functionals.columns.column(q));
@@ -168,14 +168,14 @@ impl ChainedOutcome {
                     link.query_embedding.query_covariance(&column, &prior)[(0, 0)] * link.scale()
                 }
             };
-            centred_variance + intercept_variance * functionals.constants[q].powi(2)
+            centered_variance + intercept_variance * functionals.constants[q].powi(2)
         };
         (0..functionals.constants.len()).map(variance_of).collect()
     }
 
     /// Returns `∫ f̄₀² dν` and `∫ k̄ dν`, the two parts of V; all rows of ν have equal weights.
     pub fn second_moment(&self, measure: &Table) -> (f64, f64) {
-        let means = self.centred_means(&self.kernel().cross_gram(self.points(), measure));
+        let means = self.centered_means(&self.kernel().cross_gram(self.points(), measure));
         (dot(&means, &means) / means.len() as f64, mean(&self.variances(measure)))
     }
 
@@ -184,7 +184,7 @@ impl ChainedOutcome {
     pub fn mean_and_root(&self, rows: &Table) -> Matrix {
         let functionals = self.values_at(rows);
         let covariance = sum_parts(&self.covariance(&functionals), rows.rows());
-        mean_and_root(self.centred_means(&functionals.columns), &covariance)
+        mean_and_root(self.centered_means(&functionals.columns), &covariance)
     }
 
     /// Returns the covariance of functionals by cause. For m functionals and n points the cost is O(n² m + n
@@ -236,7 +236,7 @@ impl StudyLink {
         sized("the mediators", "rows", solver.row_count(), mediators.rows(), "one per row of the study")?;
         let prior = (outcome.points(), outcome.kernel());
         let at_mediators = OutcomeAtMediators::new(prior, &mediators, solver.uses_all_rows())?;
-        let outcome_coefficients = solver.solve(&outcome.centred_means(&at_mediators.cross_covariance));
+        let outcome_coefficients = solver.solve(&outcome.centered_means(&at_mediators.cross_covariance));
         let (mean_square, mean_variance) = outcome.second_moment(&measure);
         Ok(Self {
             study,

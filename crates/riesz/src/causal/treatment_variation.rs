@@ -39,9 +39,9 @@ pub(super) fn residual_treatment_variance(treatment: &Table, covariates: &Table)
     let (mut unexplained, mut total_variance) = (0.0, 0.0);
     for indicator in indicators(treatment, 0, 0) {
         let mean = mean(&indicator);
-        let centred: Vec<f64> = indicator.iter().map(|v| v - mean).collect();
-        let cross_products = design_transpose.matvec(&centred);
-        let total: f64 = centred.iter().map(|v| v * v).sum();
+        let centered: Vec<f64> = indicator.iter().map(|v| v - mean).collect();
+        let cross_products = design_transpose.matvec(&centered);
+        let total: f64 = centered.iter().map(|v| v * v).sum();
         let explained: f64 = kept
             .iter()
             .map(|&k| {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::hsic::CentredKernel;
+use super::hsic::CenteredKernel;
 use super::kernels::{kernel_or_default, without_constant_terms};
 use super::pair_sums::SamplePairs;
 use super::points::Points;
@@ -32,7 +32,7 @@ pub enum Method {
     /// the remaining features.
     Backward,
     /// HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5): a sparse non-negative
-    /// combination of centred, normalised gram matrices, one per feature, is fitted to that of the target.
+    /// combination of centered, normalised gram matrices, one per feature, is fitted to that of the target.
     /// Features rank in the order in which they enter as the penalty decreases.
     Lasso,
 }
@@ -124,13 +124,13 @@ pub fn rank_until(
             Ok(Ranking { order: descending(&scores), scores })
         }
         Method::Backward => {
-            backward(x, &CentredKernel::new(y, &without_constant_terms(&target, y), true, false), stop)
+            backward(x, &CenteredKernel::new(y, &without_constant_terms(&target, y), true, false), stop)
         }
         Method::Lasso => lasso(x, y, &target, requested, stop),
     }
 }
 
-fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<Ranking> {
+fn backward(x: &Table, target: &CenteredKernel<'_>, stop: &AtomicBool) -> Result<Ranking> {
     let mut remaining: Vec<usize> = (0..x.width()).collect();
     let mut removed = Vec::with_capacity(x.width());
     let mut scores = vec![0.0; x.width()];
@@ -195,7 +195,7 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, requested: usize, stop: &AtomicB
         )
         .collect();
     let means: Vec<f64> = (0..=d).map(|k| row_means.iter().map(|m| m[k]).sum::<f64>() / n as f64).collect();
-    // Inner products of the centred gram matrices.
+    // Inner products of the centered gram matrices.
     let parts: Vec<Vec<f64>> = (0..PARTS)
         .into_par_iter()
         .map(|part| {

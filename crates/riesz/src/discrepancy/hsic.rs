@@ -30,8 +30,8 @@ const CHUNK: usize = 64;
 /// The number of draws whose weights are gathered together.
 const BATCH_DRAWS: usize = 32;
 
-/// The centred kernel between the rows of Y, as weights of pairs.
-pub(super) struct CentredKernel<'k> {
+/// The centered kernel between the rows of Y, as weights of pairs.
+pub(super) struct CenteredKernel<'k> {
     points: Points,
     kernel: &'k Kernel,
     unbiased: bool,
@@ -47,8 +47,8 @@ pub(super) struct CentredKernel<'k> {
     isa: Isa,
 }
 
-impl<'k> CentredKernel<'k> {
-    /// Creates the centred kernel. Cost O(n² d).
+impl<'k> CenteredKernel<'k> {
+    /// Creates the centered kernel. Cost O(n² d).
     pub(super) fn new(y: &Table, kernel: &'k Kernel, unbiased: bool, cache: bool) -> Self {
         let (points, isa) = (Points::new(y), Isa::detect());
         let n = y.rows();
@@ -77,17 +77,17 @@ impl<'k> CentredKernel<'k> {
         let roundings = 16 + 4 * (CHUNK + n.div_ceil(CHUNK));
         let largest = largest.iter().copied().fold(0.0, f64::max);
         let error = scale * (4.0 * rounding + f64::EPSILON * roundings as f64 * largest);
-        let mut centred =
+        let mut centered =
             Self { points, kernel, unbiased, means, mean, scale, error, cached_rows: None, isa };
         if cache && n <= MAX_CACHED_ROWS {
-            let mut rows_buffer = vec![0.0; n * centred.row_length()];
+            let mut rows_buffer = vec![0.0; n * centered.row_length()];
             rows_buffer
-                .par_chunks_exact_mut(centred.row_length())
+                .par_chunks_exact_mut(centered.row_length())
                 .enumerate()
-                .for_each(|(i, row)| centred.compute(i, &columns, &mut row[..columns.len()]));
-            centred.cached_rows = Some(rows_buffer);
+                .for_each(|(i, row)| centered.compute(i, &columns, &mut row[..columns.len()]));
+            centered.cached_rows = Some(rows_buffer);
         }
-        centred
+        centered
     }
 
     /// The estimator. Pairs of a row with itself count only if it is biased.
@@ -131,11 +131,11 @@ impl<'k> CentredKernel<'k> {
             order.resize(stride, 0);
             orders.extend(order);
         }
-        PermutationNull { centred: self, orders, draws }
+        PermutationNull { centered: self, orders, draws }
     }
 }
 
-impl PairWeights for CentredKernel<'_> {
+impl PairWeights for CenteredKernel<'_> {
     fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
         match &self.cached_rows {
             Some(rows) => {
@@ -153,7 +153,7 @@ impl PairWeights for CentredKernel<'_> {
 
 /// Permutations of the rows of Y as a null distribution.
 pub(super) struct PermutationNull<'c, 'k> {
-    centred: &'c CentredKernel<'k>,
+    centered: &'c CenteredKernel<'k>,
     /// For each draw, the row of Y at each position, padding included.
     orders: Vec<u32>,
     draws: usize,
@@ -161,7 +161,7 @@ pub(super) struct PermutationNull<'c, 'k> {
 
 impl PermutationNull<'_, '_> {
     pub(super) fn order(&self, draw: usize) -> &[u32] {
-        let stride = self.centred.points.stride();
+        let stride = self.centered.points.stride();
         &self.orders[draw * stride..(draw + 1) * stride]
     }
 }
@@ -194,26 +194,26 @@ impl NullDraws for PermutationNull<'_, '_> {
 
     /// A long tile makes more use of each row of weights that is loaded from memory.
     fn columns(&self, channels: usize) -> Option<usize> {
-        (channels == 1 && self.centred.cached_rows.is_some()).then_some(1024)
+        (channels == 1 && self.centered.cached_rows.is_some()).then_some(1024)
     }
 
     /// If weights are not stored: for each draw, the rows of Y at the columns' positions, and their means.
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
         let mut out = Vec::new();
-        if self.centred.cached_rows.is_none() {
+        if self.centered.cached_rows.is_none() {
             for draw in 0..self.draws {
                 let order = &self.order(draw)[columns.clone()];
-                self.centred.points.gather(order, &mut out);
-                out.extend(order.iter().map(|&i| self.centred.means[i as usize]));
+                self.centered.points.gather(order, &mut out);
+                out.extend(order.iter().map(|&i| self.centered.means[i as usize]));
             }
         }
         out
     }
 
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
-        let centred = self.centred;
+        let centered = self.centered;
         let (size, length, channels) = (tile.size(), tile.columns.len(), tile.channels);
-        if let (Some(cached_rows), 1) = (&centred.cached_rows, channels) {
+        if let (Some(cached_rows), 1) = (&centered.cached_rows, channels) {
             for (draw, out) in out.iter_mut().enumerate() {
                 let order = self.order(draw);
                 let rows = tile.rows.clone().zip(tile.values.chunks_exact(length));
@@ -221,9 +221,9 @@ impl NullDraws for PermutationNull<'_, '_> {
                     // Columns before the diagonal are counted in the pair's other order.
                     let from = i.saturating_sub(tile.columns.start) / LANES * LANES;
                     let indices = &order[tile.columns.start + from..tile.columns.end];
-                    let row = order[i] as usize * centred.row_length();
+                    let row = order[i] as usize * centered.row_length();
                     *out +=
-                        gather_dot(&values[from..], &cached_rows[row..row + centred.row_length()], indices);
+                        gather_dot(&values[from..], &cached_rows[row..row + centered.row_length()], indices);
                 }
             }
             return;
@@ -238,9 +238,9 @@ impl NullDraws for PermutationNull<'_, '_> {
                 let indices = &order[tile.columns.clone()];
                 for (i, out) in order[tile.rows.clone()].iter().zip(out.chunks_exact_mut(length)) {
                     let i = *i as usize;
-                    if let Some(cached_rows) = &centred.cached_rows {
+                    if let Some(cached_rows) = &centered.cached_rows {
                         gather(
-                            &cached_rows[i * centred.row_length()..(i + 1) * centred.row_length()],
+                            &cached_rows[i * centered.row_length()..(i + 1) * centered.row_length()],
                             indices,
                             out,
                         );
@@ -249,7 +249,7 @@ impl NullDraws for PermutationNull<'_, '_> {
                     let (rows, means) = prepared[draw * numbers_per_draw..(draw + 1) * numbers_per_draw]
                         .split_at(numbers_per_draw - length);
                     let rows = Columns::new(rows, length, 0, length);
-                    centred.row_of_points(i, rows, means, &mut buffer, out);
+                    centered.row_of_points(i, rows, means, &mut buffer, out);
                 }
             }
             let sums = &mut out[draws.start * channels..draws.end * channels];
@@ -259,11 +259,11 @@ impl NullDraws for PermutationNull<'_, '_> {
     }
 }
 
-/// A wild bootstrap for rows that depend on each other in time, with weights `e_i e_j W_ij`, centred again.
+/// A wild bootstrap for rows that depend on each other in time, with weights `e_i e_j W_ij`, centered again.
 /// The process e has a correlation that decays over some rows (Chwialkowski, Sejdinovic and Gretton 2014, the
-/// second of their two processes and their V-statistic of a centred kernel).
+/// second of their two processes and their V-statistic of a centered kernel).
 pub(super) struct WildBootstrapNull<'c, 'k> {
-    centred: &'c CentredKernel<'k>,
+    centered: &'c CenteredKernel<'k>,
     /// For each draw, the process e by row, padding included.
     process: Vec<f64>,
     /// For each draw and row i, `Σ_j e_i e_j W_ij / n`, laid out like `process`; `mean` is its mean by draw.
@@ -273,8 +273,8 @@ pub(super) struct WildBootstrapNull<'c, 'k> {
 
 impl<'c, 'k> WildBootstrapNull<'c, 'k> {
     /// Draws the process; `decay_rows` is the number of rows over which its correlation decreases to 1/e.
-    pub(super) fn new(centred: &'c CentredKernel<'k>, draws: usize, decay_rows: f64, seed: u64) -> Self {
-        let (n, stride) = (centred.points.rows(), centred.points.stride());
+    pub(super) fn new(centered: &'c CenteredKernel<'k>, draws: usize, decay_rows: f64, seed: u64) -> Self {
+        let (n, stride) = (centered.points.rows(), centered.points.stride());
         let mut random = Random::seed_from_u64(seed);
         let (decay, innovation_sd) = ((-1.0 / decay_rows).exp(), (1.0 - (-2.0 / decay_rows).exp()).sqrt());
         let mut process = Vec::with_capacity(draws * stride);
@@ -294,7 +294,7 @@ impl<'c, 'k> WildBootstrapNull<'c, 'k> {
             let count = out.len() / draws;
             let mut rows = vec![0.0; count * stride];
             for (r, row) in rows.chunks_exact_mut(stride).enumerate() {
-                centred.row(index * ROWS + r, &columns, row);
+                centered.row(index * ROWS + r, &columns, row);
             }
             // The product is over columns; `out` is rows × draws.
             small_dense::add_transposed_product(out, &process, &rows, stride);
@@ -308,13 +308,13 @@ impl<'c, 'k> WildBootstrapNull<'c, 'k> {
                 mean[b] += value / n as f64;
             }
         }
-        Self { centred, process, means, mean }
+        Self { centered, process, means, mean }
     }
 
     #[cfg(test)]
     pub(super) fn process(&self) -> Vec<Vec<f64>> {
-        let draws = self.process.chunks_exact(self.centred.points.stride());
-        draws.map(|e| e[..self.centred.points.rows()].to_vec()).collect()
+        let draws = self.process.chunks_exact(self.centered.points.stride());
+        draws.map(|e| e[..self.centered.points.rows()].to_vec()).collect()
     }
 }
 
@@ -326,7 +326,7 @@ impl NullDraws for WildBootstrapNull<'_, '_> {
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
         let values = [&self.process, &self.means].map(|numbers| {
             numbers
-                .chunks_exact(self.centred.points.stride())
+                .chunks_exact(self.centered.points.stride())
                 .flat_map(|e| e[columns.clone()].iter().copied())
         });
         values.into_iter().flatten().collect()
@@ -334,10 +334,10 @@ impl NullDraws for WildBootstrapNull<'_, '_> {
 
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
         let (rows, length, draws, stride) =
-            (tile.rows.len(), tile.columns.len(), self.count(), self.centred.points.stride());
+            (tile.rows.len(), tile.columns.len(), self.count(), self.centered.points.stride());
         let mut weights = vec![0.0; tile.size()];
         for (i, out) in tile.rows.clone().zip(weights.chunks_exact_mut(length)) {
-            self.centred.row(i, &tile.columns, out);
+            self.centered.row(i, &tile.columns, out);
         }
         let (process, means) = prepared.split_at(length * draws);
         for channel in 0..tile.channels {

@@ -2,7 +2,7 @@
 //! affect the statistic.
 
 use crate::error::Result;
-use crate::kernel::{ColumnScaling, Kernel, Lengthscale, lengthscales};
+use crate::kernel::{ColumnScaling, Kernel, LengthScale, length_scales};
 use crate::table::{ColumnKind, Players, Table};
 
 /// The kernel factors, one per player, from which a test's statistic is computed.
@@ -45,23 +45,23 @@ impl FactorKind {
         let players = groups.cloned().unwrap_or_else(|| Players::singletons(sample.columns()));
         let (columns, categories) = sample.columns_by_kind();
         let scaling = ColumnScaling::raw(sample.width());
-        let mut lengthscale = lengthscales(sample, &columns, &scaling, Lengthscale::MedianPerFeature)?;
+        let mut length_scale = length_scales(sample, &columns, &scaling, LengthScale::MedianPerFeature)?;
         let owners = players.player_of_column(sample.width());
-        for (l, &j) in lengthscale.iter_mut().zip(&columns) {
+        for (l, &j) in length_scale.iter_mut().zip(&columns) {
             let group_size = players.players()[owners[j]]
                 .columns
                 .iter()
                 .filter(|&&j| sample.columns()[j].kind == ColumnKind::Numeric)
                 .count();
-            *l *= LENGTHSCALE_MULTIPLE * (group_size as f64).sqrt();
+            *l *= LENGTH_SCALE_MULTIPLE * (group_size as f64).sqrt();
         }
-        Ok(Kernel::gaussian_and_categorical(columns, lengthscale, true, categories))
+        Ok(Kernel::gaussian_and_categorical(columns, length_scale, true, categories))
     }
 }
 
 /// Length scales of orthogonal factors in median distances: shorter ones detect differences of scale better,
 /// longer ones linear dependence.
-const LENGTHSCALE_MULTIPLE: f64 = 1.5;
+const LENGTH_SCALE_MULTIPLE: f64 = 1.5;
 
 /// Returns the kernel between rows that is used if none is given. It is a Gaussian over the standardised
 /// numeric columns, whose single length scale is the median distance between two rows (of up to 1000), times
@@ -78,9 +78,9 @@ pub fn default_kernel(sample: &Table) -> Result<Kernel> {
     }
     let scaling = ColumnScaling::standardised(sample);
     // The median is 0 if more than half of the pairs are equal.
-    let lengthscale = lengthscales(sample, &numeric, &scaling, Lengthscale::Median)
-        .or_else(|_| lengthscales(sample, &numeric, &scaling, Lengthscale::Scale))?;
-    Ok(Kernel::gaussian_and_categorical(numeric, lengthscale, false, categorical))
+    let length_scale = length_scales(sample, &numeric, &scaling, LengthScale::Median)
+        .or_else(|_| length_scales(sample, &numeric, &scaling, LengthScale::Scale))?;
+    Ok(Kernel::gaussian_and_categorical(numeric, length_scale, false, categorical))
 }
 
 /// Returns a copy of the kernel after checks, or the [`default_kernel`] of the sample if there is none.
@@ -91,14 +91,14 @@ pub(super) fn kernel_or_default(kernel: Option<&Kernel>, sample: &Table) -> Resu
 }
 
 /// Returns `kernel` with all length scales multiplied by each of `multiples`: the grid of an aggregated test.
-pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
+pub fn length_scale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
     let scaled_kernel = |multiple: &f64| {
         let mut kernel = kernel.clone();
         for factor in kernel.terms.iter_mut().flat_map(|term| &mut term.factors) {
             let scaled: Vec<f64> = factor
                 .parameters()
                 .iter()
-                .map(|p| p.log_value + if p.is_lengthscale() { multiple.ln() } else { 0.0 })
+                .map(|p| p.log_value + if p.is_length_scale() { multiple.ln() } else { 0.0 })
                 .collect();
             factor.set_parameters(&scaled);
         }
@@ -107,7 +107,7 @@ pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
     multiples.iter().map(scaled_kernel).collect()
 }
 
-/// Returns the kernel without functions of one argument, which cancel in sums with centred weights. The zero
+/// Returns the kernel without functions of one argument, which cancel in sums with centered weights. The zero
 /// of a linear factor that is a term alone moves to the sample's means, so that means far from 0 lose no
 /// accuracy.
 pub(super) fn without_constant_terms(kernel: &Kernel, sample: &Table) -> Kernel {

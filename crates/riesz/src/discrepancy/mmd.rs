@@ -39,12 +39,12 @@ pub(super) fn row_arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Ve
     }
 }
 
-/// The smallest number of rows by which the orthogonal factors of the block estimator are centred; for many
+/// The smallest number of rows by which the orthogonal factors of the block estimator are centered; for many
 /// rows it is the square root of their number.
 const MIN_REFERENCE_ROWS: usize = 1024;
 
 /// Returns the indices, in the order of [`row_arrangement`], of the rows by which orthogonal factors are
-/// centred. These are all rows, except for blocks, where all rows would take longer than the test: there it
+/// centered. These are all rows, except for blocks, where all rows would take longer than the test: there it
 /// is a subset, which contains each row together with the row with which it may exchange its label.
 pub(super) fn reference_rows(estimator: MmdEstimator, rows: usize) -> Vec<usize> {
     match estimator {
@@ -163,7 +163,7 @@ impl NullDraws for RelabellingNull<'_> {
 mod tests {
     use super::*;
 
-    /// An exchange of labels does not change the reference rows by which factors are centred.
+    /// An exchange of labels does not change the reference rows by which factors are centered.
     #[test]
     fn reference_rows_contain_both_rows_of_an_exchange() {
         for (q, blocks) in [(2, 3), (2, 4000), (7, 900)] {

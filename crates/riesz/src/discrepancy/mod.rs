@@ -41,7 +41,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 pub use conditional::residuals;
-pub use kernels::{FactorKind, default_kernel, lengthscale_grid};
+pub use kernels::{FactorKind, default_kernel, length_scale_grid};
 pub use pair_sums::MmdEstimator;
 pub use witness::{Witness, witness};
 
@@ -54,7 +54,7 @@ use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
 use crate::table::{ColumnKind, Players, Table};
-use hsic::{CentredKernel, WildBootstrapNull};
+use hsic::{CenteredKernel, WildBootstrapNull};
 use kernels::{kernel_or_default, without_constant_terms};
 use mmd::{SampleLabels, reference_rows, row_arrangement};
 use orthogonal::FeatureChannels;
@@ -326,7 +326,7 @@ impl IndependenceTest {
         let target = kernel_or_default(self.target_kernel.as_ref(), y)?;
         let TestSettings { permutations, seed, .. } = self.settings;
         let reduced_kernel = without_constant_terms(&target, y);
-        let centred = CentredKernel::new(y, &reduced_kernel, self.unbiased, permutations > 0);
+        let centered = CenteredKernel::new(y, &reduced_kernel, self.unbiased, permutations > 0);
         let draws: Option<Box<dyn NullDraws + '_>> = match self.null {
             Null::WildBootstrap(decay_rows) if !(decay_rows.is_finite() && decay_rows > 0.0) => {
                 let allowed = "take a positive number of rows, over which dependence decays";
@@ -337,9 +337,9 @@ impl IndependenceTest {
                 return Err(Error::parameter("estimator", "unbiased", allowed));
             }
             _ if permutations == 0 => None,
-            Null::Permutation => Some(Box::new(centred.permuted(permutations, seed))),
+            Null::Permutation => Some(Box::new(centered.permuted(permutations, seed))),
             Null::WildBootstrap(decay_rows) => {
-                Some(Box::new(WildBootstrapNull::new(&centred, permutations, decay_rows, seed)))
+                Some(Box::new(WildBootstrapNull::new(&centered, permutations, decay_rows, seed)))
             }
         };
         let facts = vec![
@@ -355,8 +355,8 @@ impl IndependenceTest {
             sample: x,
             reference: &(0..n).collect::<Vec<_>>(),
             kernels,
-            estimator: centred.estimator(),
-            weights: &centred,
+            estimator: centered.estimator(),
+            weights: &centered,
             draws: draws.as_deref(),
             game: "hsic",
             statistic: "HSIC",
@@ -374,7 +374,7 @@ impl TestSettings {
         if self.permutations <= MAX_DRAWS {
             return Ok(());
         }
-        Err(Error::parameter("permutations", self.permutations, format!("at most {MAX_DRAWS}")))
+        Err(Error::parameter("n_permutations", self.permutations, format!("at most {MAX_DRAWS}")))
     }
 
     fn kernels(&self, kernels: &[Kernel], sample: &Table) -> Result<Vec<Kernel>> {
@@ -485,7 +485,7 @@ impl TestSettings {
 /// The sample, kernels, weights and names of a test.
 struct TestSpec<'q> {
     sample: &'q Table,
-    /// The rows over which orthogonal factors are centred, which must be the same for all draws.
+    /// The rows over which orthogonal factors are centered, which must be the same for all draws.
     reference: &'q [usize],
     kernels: Vec<Kernel>,
     /// The estimator, which determines the pairs of rows that count.

@@ -16,7 +16,7 @@
 //! `Σ W (Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l)`.
 //!
 //! The rest, `Σ W (Π_j (1 + k̃_j) - 1)` minus the statistic, is reported as one number. Sources: Durrande,
-//! Ginsbourger, Roustant and Carraro 2013 (§3, centred kernels as a functional ANOVA); the restriction to
+//! Ginsbourger, Roustant and Carraro 2013 (§3, centered kernels as a functional ANOVA); the restriction to
 //! orders one and two is riesz's own.
 
 use std::ops::Range;
@@ -39,15 +39,15 @@ use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 const TILE: usize = 512;
 const BATCH_ROWS: usize = 64;
 
-/// The centred, scaled factors of a kernel's products.
+/// The centered, scaled factors of a kernel's products.
 pub(super) struct OrthogonalKernel {
     /// For each product and factor.
-    factors: Vec<Vec<CentredFactor>>,
+    factors: Vec<Vec<CenteredFactor>>,
     /// The error of each k̃ is at most this times `1 + |k̃|`.
     pub(super) error: f64,
 }
 
-struct CentredFactor {
+struct CenteredFactor {
     /// The means m of the module's documentation, by row, padding included; `mean` is M.
     means: Vec<f64>,
     mean: f64,
@@ -74,8 +74,8 @@ impl OrthogonalKernel {
             .iter()
             .zip(precisions)
             .map(|(product, (factor_precisions, _))| {
-                let centred = |k| {
-                    CentredFactor::new(
+                let centered = |k| {
+                    CenteredFactor::new(
                         points,
                         (product, &factor_precisions[k]),
                         k,
@@ -84,14 +84,14 @@ impl OrthogonalKernel {
                         control,
                     )
                 };
-                (0..product.players.len()).map(centred).collect::<Result<Vec<_>>>()
+                (0..product.players.len()).map(centered).collect::<Result<Vec<_>>>()
             })
             .collect::<Result<Vec<_>>>()?;
         let error = factors.iter().flatten().map(|f| f.error).fold(0.0, f64::max);
         Ok(Self { factors, error })
     }
 
-    /// Replaces factor k of a product between row i and the rows of `columns` by its centred factor k̃.
+    /// Replaces factor k of a product between row i and the rows of `columns` by its centered factor k̃.
     pub(super) fn centre(
         &self,
         (product, k): (usize, usize),
@@ -99,7 +99,7 @@ impl OrthogonalKernel {
         columns: &Range<usize>,
         factor: &mut [f64],
     ) {
-        let CentredFactor { means, mean, scale, .. } = &self.factors[product][k];
+        let CenteredFactor { means, mean, scale, .. } = &self.factors[product][k];
         let offset = mean - means[i];
         for (factor, mean) in factor.iter_mut().zip(&means[columns.clone()]) {
             *factor = ((*factor - mean) + offset) * scale;
@@ -107,7 +107,7 @@ impl OrthogonalKernel {
     }
 }
 
-impl CentredFactor {
+impl CenteredFactor {
     fn new(
         points: &Points,
         (product, precision): (&PlayerProduct<'_>, &RoundingBound),
@@ -225,7 +225,7 @@ dispatch! {
             let errors = V::mul(Lanes::splat(error), V::add(Lanes::splat(active.len() as f64), absolute_sum));
             let rounding =
                 V::mul(Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing), absolute_sum);
-            let bound = V::mul(V::mul(V::add(Lanes::ONES, absolute_sum), V::add(errors, rounding)), *weight);
+            let bound = V::mul(V::mul(V::add(Lanes::ONE, absolute_sum), V::add(errors, rounding)), *weight);
             let out = &mut out.error[from..from + LANES];
             out.iter_mut().zip(bound.0).for_each(|(out, v)| *out += v);
         }

@@ -259,7 +259,7 @@ impl<'k> SamplePairs<'k> {
         Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, estimator, isa })
     }
 
-    /// Replaces the factors by orthogonal ones, centred over the rows with the indices `reference`.
+    /// Replaces the factors by orthogonal ones, centered over the rows with the indices `reference`.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -438,7 +438,7 @@ impl PairGame<'_> {
             memory.active.clear();
             for (k, factor) in memory.factors.chunks_exact_mut(length).take(factors).enumerate() {
                 product.factor(*isa, k, u, &x, factor);
-                // A factor of 1, or of 0 if it is centred, contributes nothing to its player.
+                // A factor of 1, or of 0 if it is centered, contributes nothing to its player.
                 let neutral = match &self.pairs.orthogonal {
                     Some(orthogonal) => {
                         orthogonal.centre((index, k), i, &range, factor);

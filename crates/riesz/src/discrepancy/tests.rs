@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::hsic::{CentredKernel, WildBootstrapNull};
+use super::hsic::{CenteredKernel, WildBootstrapNull};
 use super::mmd::{SampleLabels, row_arrangement};
 use super::pair_sums::{ChannelSums, MmdEstimator, NullDraws, PairWeights, SamplePairs};
 use crate::attribution::rule::InclusionMeasure;
@@ -109,9 +109,9 @@ fn permuted_statistics_equal_direct_sums() {
     let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 150);
     let (x, y) = (sample(n, 2), sample(n, 3));
     for (unbiased, cache) in [(false, true), (false, false), (true, true), (true, false)] {
-        let centred = CentredKernel::new(&y, &kernel, unbiased, cache);
-        let draws = centred.permuted(37, 4);
-        let computed = sums(&x, &kernel, centred.estimator(), &centred, &draws);
+        let centered = CenteredKernel::new(&y, &kernel, unbiased, cache);
+        let draws = centered.permuted(37, 4);
+        let computed = sums(&x, &kernel, centered.estimator(), &centered, &draws);
         let orders: Vec<Vec<usize>> =
             (0..37).map(|b| draws.order(b)[..n].iter().map(|&i| i as usize).collect()).collect();
         for order in &orders {
@@ -119,8 +119,8 @@ fn permuted_statistics_equal_direct_sums() {
             sorted.sort_unstable();
             assert_eq!(sorted, (0..n).collect::<Vec<_>>());
         }
-        let weights = rows_of_weights(&centred, n);
-        compare(&x, centred.estimator(), &draws, &computed, |b, i, j| weights[orders[b][i]][orders[b][j]]);
+        let weights = rows_of_weights(&centered, n);
+        compare(&x, centered.estimator(), &draws, &computed, |b, i, j| weights[orders[b][i]][orders[b][j]]);
     }
 }
 
@@ -129,11 +129,11 @@ fn permuted_statistics_equal_direct_sums() {
 fn wild_bootstrap_statistics_equal_direct_sums() {
     let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 140);
     let (x, y) = (sample(n, 2), sample(n, 3));
-    let centred = CentredKernel::new(&y, &kernel, false, true);
-    let draws = WildBootstrapNull::new(&centred, 4, 3.0, 5);
-    let computed = sums(&x, &kernel, centred.estimator(), &centred, &draws);
+    let centered = CenteredKernel::new(&y, &kernel, false, true);
+    let draws = WildBootstrapNull::new(&centered, 4, 3.0, 5);
+    let computed = sums(&x, &kernel, centered.estimator(), &centered, &draws);
     let process = draws.process();
-    let weights = rows_of_weights(&centred, n);
+    let weights = rows_of_weights(&centered, n);
     let weighted: Vec<Vec<Vec<f64>>> = process
         .iter()
         .map(|e| {
@@ -149,9 +149,9 @@ fn wild_bootstrap_statistics_equal_direct_sums() {
             rows
         })
         .collect();
-    compare(&x, centred.estimator(), &draws, &computed, |b, i, j| weighted[b][i][j]);
+    compare(&x, centered.estimator(), &draws, &computed, |b, i, j| weighted[b][i][j]);
     // The process has mean 0, variance 1 and correlation exp(-1/3) between adjacent rows.
-    let values = WildBootstrapNull::new(&centred, 200, 3.0, 6).process().concat();
+    let values = WildBootstrapNull::new(&centered, 200, 3.0, 6).process().concat();
     let product =
         |lag: usize| values.iter().zip(&values[lag..]).map(|(a, b)| a * b).sum::<f64>() / values.len() as f64;
     assert!((product(0) - 1.0).abs() < 0.05 && (product(1) - (-1.0_f64 / 3.0).exp()).abs() < 0.05);

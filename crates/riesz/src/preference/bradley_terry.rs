@@ -152,7 +152,7 @@ impl BradleyTerry {
             let mut reduction = Matrix::zeros(2 * (n - 1), 2 * (n - 1));
             for (i, j) in other_items().flat_map(|i| other_items().map(move |j| (i, j))) {
                 // The covariances of the other items determine those of the first one, because rows of the
-                // centred covariance sum to 0.
+                // centered covariance sum to 0.
                 let c = ability_covariance[(i, j)];
                 for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
                     reduction[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };

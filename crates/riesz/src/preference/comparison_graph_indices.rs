@@ -46,7 +46,7 @@ impl SpecR {
     /// [`Error::Parameter`] for fewer than 2 draws; [`Error::Interrupted`].
     pub fn from_duels(duels: &Duels, draws: usize, seed: u64, stop: &AtomicBool) -> Result<Self> {
         if draws < 2 {
-            return Err(Error::parameter("draws", draws, "a standard deviation needs 2 or more draws"));
+            return Err(Error::parameter("n_samples", draws, "a standard deviation needs 2 or more samples"));
         }
         let value = spec_r(&win_shares(duels, duels.outcome()))?;
         let reference = |stream: u64, outcomes: fn(&Duels, &mut Random) -> Vec<f64>| {

@@ -24,7 +24,7 @@ fn hyperparameter(name: &str, log_value: f64, (mean, sd): (f64, f64)) -> HyperPa
 /// Returns the hyper-parameters of a kernel. Its first scale is fixed, because other parameters contain it.
 fn kernel_hyperparameters(kernel: &Kernel) -> impl Iterator<Item = HyperParameter> {
     kernel.parameters().into_iter().enumerate().map(|(i, parameter)| {
-        let sd = if parameter.is_lengthscale() { 1.0 } else { 1.5 };
+        let sd = if parameter.is_length_scale() { 1.0 } else { 1.5 };
         if i == 0 {
             HyperParameter::fixed(parameter)
         } else {

@@ -218,11 +218,11 @@ impl PairedLogistic {
             return solve_by_diagonal(multiply_hessian, &diagonal, b.to_vec(), stop);
         }
         // Without rounding errors b sums to 0, which the singular system requires.
-        let centred = |v: &[f64]| -> Vec<f64> {
+        let centered = |v: &[f64]| -> Vec<f64> {
             let mean = mean(v);
             v.iter().map(|v| v - mean).collect()
         };
-        Ok(centred(&solve_by_diagonal(multiply_hessian, &diagonal, centred(b), stop)?))
+        Ok(centered(&solve_by_diagonal(multiply_hessian, &diagonal, centered(b), stop)?))
     }
 
     /// Returns the factor of the Hessian with the ridge. For items without a ridge a constant is added to all

@@ -157,7 +157,7 @@ pub(super) fn estimate(
 ) -> Result<PermutationEstimate> {
     if orders < MIN_ORDERS {
         let allowed = format!("take at least {MIN_ORDERS}: standard errors from fewer orders are unreliable");
-        return Err(Error::parameter("permutations", orders, allowed));
+        return Err(Error::parameter("n_orders", orders, allowed));
     }
     let predictor = BatchPredictor::new(parts);
     control.progress.start(rows.rows());

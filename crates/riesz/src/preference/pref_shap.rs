@@ -347,8 +347,8 @@ impl DuelRequest<'_> {
         contexts: &[Background],
     ) -> Result<Explanation> {
         let allowed = "random orders estimate only Shapley values of items without covariances, in games \
-                       with background rows: leave the permutations out";
-        let unsupported = || Error::parameter("permutations", orders, allowed);
+                       with background rows: leave n_orders out";
+        let unsupported = || Error::parameter("n_orders", orders, allowed);
         if self.question.index != ValueIndex::Shapley || self.question.covariance {
             return Err(unsupported());
         }

@@ -160,7 +160,7 @@ impl RankingRequest {
             return Err(Error::too_few("the table of items", 2, "rows are"));
         }
         if self.draws < 2 {
-            return Err(Error::parameter("draws", self.draws, "intervals need 2 or more draws"));
+            return Err(Error::parameter("n_samples", self.draws, "intervals need 2 or more samples"));
         }
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Error::parameter("level", self.level, "it lies between 0 and 1"));

@@ -51,8 +51,8 @@ fn mediators(unit: TargetUnit, targets: usize) -> Mediators {
     Mediators { bags: table(50, 6, 2), targets: table(80, targets, 2), totals }
 }
 
-fn mediation(counts: BagWeighting, centred: bool) -> Mediation {
-    Mediation { counts, centred, ..Mediation::new(Kernel::gaussian(&[0.9, 1.4]), 0.05) }
+fn mediation(counts: BagWeighting, centered: bool) -> Mediation {
+    Mediation { counts, centered, ..Mediation::new(Kernel::gaussian(&[0.9, 1.4]), 0.05) }
 }
 
 /// Data with five targets; `bag_of_target` gives the bag of each that has rows.
@@ -99,7 +99,7 @@ fn operator(data: &Aggregates, mediation: &Mediation) -> (Matrix, Matrix) {
     for t in 0..m {
         let missing = 1.0 - (0..j).map(|r| b[(r, t)]).sum::<f64>();
         for r in 0..j {
-            let centre = if mediation.centred { mass[r] / total_mass * missing } else { 0.0 };
+            let centre = if mediation.centered { mass[r] / total_mass * missing } else { 0.0 };
             let unit = totals.as_ref().map_or(1.0, |totals| totals[t] / mass[r]);
             b[(r, t)] = (b[(r, t)] + centre) * unit;
             if let Some(bag) = data.bag_of_target[t] {
@@ -132,7 +132,7 @@ fn mass_weights_equal_regression_on_replicated_rows() {
     let mediators = Mediators { bags: of_bags, targets: of_targets, totals: None };
     let bag_of_target = [None; 3];
     for (counts, equal) in [(BagWeighting::Mass, true), (BagWeighting::One, false)] {
-        let mediation = Mediation { counts, centred: false, ..Mediation::new(ell.clone(), 0.03) };
+        let mediation = Mediation { counts, centered: false, ..Mediation::new(ell.clone(), 0.03) };
         let operator =
             ObservationOperator::new(&bags, &bag_of_target, Some((&mediation, &mediators))).unwrap();
         let by_row = dense(bags.weights()).matmul(&operator.matrix());
@@ -159,11 +159,11 @@ fn centring_keeps_constants() {
         for bag_of_target in [MIXED, MEDIATED] {
             let data = data(TargetUnit::Mean, bag_of_target);
             let mediators = data.mediators.as_ref().unwrap();
-            let operator = |centred| {
+            let operator = |centered| {
                 ObservationOperator::new(
                     &data.bags,
                     &bag_of_target,
-                    Some((&mediation(counts, centred), mediators)),
+                    Some((&mediation(counts, centered), mediators)),
                 )
                 .unwrap()
             };
@@ -180,8 +180,8 @@ fn operators_match_their_formulas() {
     for unit in [TargetUnit::Mean, TargetUnit::Sum] {
         for bag_of_target in [MATCHED, MIXED, MEDIATED] {
             for counts in [BagWeighting::Mass, BagWeighting::One] {
-                for centred in [false, true] {
-                    let (data, mediation) = (data(unit, bag_of_target), mediation(counts, centred));
+                for centered in [false, true] {
+                    let (data, mediation) = (data(unit, bag_of_target), mediation(counts, centered));
                     let observation_operator = ObservationOperator::new(
                         &data.bags,
                         &bag_of_target,
@@ -227,10 +227,10 @@ fn operator_gradients_match_finite_differences() {
     let mut stream = Stream(7);
     for unit in [TargetUnit::Mean, TargetUnit::Sum] {
         for bag_of_target in [MIXED, MEDIATED] {
-            for (counts, centred) in
+            for (counts, centered) in
                 [(BagWeighting::Mass, true), (BagWeighting::One, false), (BagWeighting::One, true)]
             {
-                let (data, mediation) = (data(unit, bag_of_target), mediation(counts, centred));
+                let (data, mediation) = (data(unit, bag_of_target), mediation(counts, centered));
                 let mediators = data.mediators.as_ref().unwrap();
                 let by_matrix = Matrix::from_row_major(6, 5, (0..30).map(|_| stream.signed()).collect());
                 let asymmetric = Matrix::from_row_major(5, 5, (0..25).map(|_| stream.signed()).collect());
@@ -267,8 +267,8 @@ fn left_out_bag_loss_equals_that_of_refits() {
     let mass = data.bags.weight_sums();
     let total_mass: f64 = mass.iter().sum();
     for counts in [BagWeighting::Mass, BagWeighting::One] {
-        for centred in [false, true] {
-            let mediation = mediation(counts, centred);
+        for centered in [false, true] {
+            let mediation = mediation(counts, centered);
             let mut expected = 0.0;
             for b in 0..6 {
                 let kept: Vec<usize> = (0..6).filter(|c| *c != b).collect();
@@ -284,7 +284,7 @@ fn left_out_bag_loss_equals_that_of_refits() {
                 let mut residual = [0.0; 6];
                 residual[b] = 1.0;
                 for (c, w) in kept.iter().zip(weights) {
-                    let centre = if centred { mass[*c] / (total_mass - mass[b]) * missing } else { 0.0 };
+                    let centre = if centered { mass[*c] / (total_mass - mass[b]) * missing } else { 0.0 };
                     residual[*c] = -w - centre;
                 }
                 expected += dot(&gram.matvec(&residual), &residual) / 6.0;
@@ -344,7 +344,7 @@ fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
     let mut cases = Vec::new();
     for unit in [TargetUnit::Mean, TargetUnit::Sum] {
         for bag_of_target in [MATCHED, MIXED, MEDIATED] {
-            for (counts, centred) in [
+            for (counts, centered) in [
                 (BagWeighting::Mass, false),
                 (BagWeighting::Mass, true),
                 (BagWeighting::One, false),
@@ -352,7 +352,7 @@ fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
             ] {
                 for (mediation_noise, row_noise) in [(0.0, 0.0), (0.3, 0.0), (0.0, 0.4), (0.2, 0.6)] {
                     let prior_mean = (counts == BagWeighting::One).then_some(-0.7);
-                    let process = process(Some(mediation(counts, centred)));
+                    let process = process(Some(mediation(counts, centered)));
                     // Sums are about twenty times as large as means.
                     let noise = if unit == TargetUnit::Sum { 30.0 } else { 0.07 };
                     let own_process =
@@ -396,9 +396,9 @@ fn fits_are_conditional_distributions() {
         // Leverages sum up to the prediction, and are its derivatives by the targets.
         let shares = fit.target_leverage(&x).unwrap();
         let constants = at_rows.a.transpose().matvec(&vec![1.0; data.rows.rows()]);
-        let centred: Vec<f64> =
+        let centered: Vec<f64> =
             data.targets.iter().zip(&constants).map(|(z, c)| z - truth.center * c).collect();
-        let sums: Vec<f64> = shares.matvec(&centred).iter().map(|v| v + truth.center).collect();
+        let sums: Vec<f64> = shares.matvec(&centered).iter().map(|v| v + truth.center).collect();
         assert!(largest_difference(&sums, &truth.mean) < 1e-9);
         let mut revised = data.clone();
         revised.targets[2] += 1.0;
@@ -765,10 +765,10 @@ fn stage_one_chooses_the_ridge() {
     let parameters = theta(&tuned.process.parameters());
     let (_, gradient) = start.log_marginal_likelihood(&data, &parameters).unwrap();
     assert!(gradient[gradient.len() - 1].abs() > 0.05, "{gradient:?}");
-    // With the published conventions the ridge is fixed and nothing is centred.
+    // With the published conventions the ridge is fixed and nothing is centered.
     let published = Conventions::Published;
     let mediation = published.mediation(Kernel::gaussian(&[0.5]));
-    assert!(!mediation.centred && mediation.ridge == 0.01);
+    assert!(!mediation.centered && mediation.ridge == 0.01);
     let start = AggregateGaussianProcess { mediation: Some(mediation), mediation_noise: 0.0, ..start };
     let tuned = Tuning { conventions: published, ..Tuning::default() }.tune(&start, &data).unwrap();
     let fitted = tuned.process.mediation.clone().unwrap();

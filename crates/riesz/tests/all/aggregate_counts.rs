@@ -183,8 +183,8 @@ fn all_rows_as_points_give_the_definition() {
                 }
             }
         }
-        let centred: Vec<f64> = f.iter().map(|f| f - beta).collect();
-        let value = terms.iter().map(|s| s[0]).sum::<f64>() - 0.5 * dot(&centred, &pull) - 0.5 * log_det;
+        let centered: Vec<f64> = f.iter().map(|f| f - beta).collect();
+        let value = terms.iter().map(|s| s[0]).sum::<f64>() - 0.5 * dot(&centered, &pull) - 0.5 * log_det;
         assert!(
             (fit.log_marginal_likelihood - value).abs() < 1e-8,
             "{} {value}",

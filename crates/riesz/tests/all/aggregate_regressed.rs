@@ -173,8 +173,9 @@ fn fits_are_two_regressions_one_after_the_other() {
             let (moved, _) = two_steps(&process, &revised, &x, mean);
             (0..4).for_each(|i| assert!((moved.mean[i] - truth.mean[i] - shares[(i, t)]).abs() < 1e-9));
         }
-        let centred: Vec<f64> = data.targets.iter().zip(fit.constants()).map(|(z, c)| z - mean * c).collect();
-        let sums: Vec<f64> = shares.matvec(&centred).iter().map(|v| v + mean).collect();
+        let centered: Vec<f64> =
+            data.targets.iter().zip(fit.constants()).map(|(z, c)| z - mean * c).collect();
+        let sums: Vec<f64> = shares.matvec(&centered).iter().map(|v| v + mean).collect();
         assert!(largest_difference(&sums, &truth.mean) < 1e-9);
         // Tweedie's formula for a normal density: the estimated noise is its variance times minus the
         // derivative of the log density by the target.
@@ -260,8 +261,8 @@ fn start(tied: bool, data: &Aggregates) -> AggregateGaussianProcess {
 fn weak(name: &str, mediators: bool, distance: f64) -> f64 {
     match name {
         "scale" => -0.5 * distance.powi(2),
-        _ if name.starts_with("lengthscale") && mediators => -0.5 * (distance / 0.8).powi(2),
-        _ if name.starts_with("lengthscale") => 1.0 - 0.5 * distance - (-0.5 * distance).exp(),
+        _ if name.starts_with("length_scale") && mediators => -0.5 * (distance / 0.8).powi(2),
+        _ if name.starts_with("length_scale") => 1.0 - 0.5 * distance - (-0.5 * distance).exp(),
         _ => -0.5 * (distance / 1.5).powi(2),
     }
 }

@@ -16,11 +16,11 @@ use crate::common::{Stream, table, with_threads};
 /// tied together.
 fn kernel() -> Kernel {
     let two = |profile, ard, isotropic| -> Kernel {
-        Stationary { profile, columns: vec![0, 1], lengthscale: vec![0.8, 1.1], ard, isotropic }.into()
+        Stationary { profile, columns: vec![0, 1], length_scale: vec![0.8, 1.1], ard, isotropic }.into()
     };
-    let single = |profile, column, lengthscale| -> Kernel {
-        let (columns, lengthscale) = (vec![column], vec![lengthscale]);
-        Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into()
+    let single = |profile, column, length_scale| -> Kernel {
+        let (columns, length_scale) = (vec![column], vec![length_scale]);
+        Stationary { profile, columns, length_scale, ard: true, isotropic: false }.into()
     };
     0.7 * two(Profile::Matern32, true, true)
         + 0.4 * single(Profile::Gaussian, 2, 0.9)
@@ -418,7 +418,7 @@ fn tuning_ends_at_a_maximum() {
     let weak = |i: usize, log_value: f64| {
         let apart = log_value - start[i];
         match process.parameters()[i].name.as_str() {
-            name if name.starts_with("lengthscale") => 1.0 - 0.5 * apart - (-0.5 * apart).exp(),
+            name if name.starts_with("length_scale") => 1.0 - 0.5 * apart - (-0.5 * apart).exp(),
             "scale" => -0.5 * apart * apart,
             _ => -0.5 * (apart / 1.5).powi(2),
         }
@@ -450,9 +450,9 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
     let bag_of_target = [None, Some(3), None, None, Some(0), None, None, None];
     let mut stream = Stream(9);
     let z: Vec<f64> = (0..8).map(|_| stream.normal()).collect();
-    for centred in [true, false] {
+    for centered in [true, false] {
         for (mean, mediation_noise) in [(None, 0.0), (Some(0.3), 0.0), (None, 0.4)] {
-            let mediation = Mediation { centred, ..Mediation::new(Kernel::gaussian(&[1.0; 2]), 0.02) };
+            let mediation = Mediation { centered, ..Mediation::new(Kernel::gaussian(&[1.0; 2]), 0.02) };
             let mediators = Mediators { bags: coarse(300, 9), targets: coarse(400, 8), totals: None };
             let known: Vec<f64> = (0..8).map(|t| 0.01 * t as f64).collect();
             let mediated = Aggregates {
@@ -665,7 +665,7 @@ fn points_of_levels_are_rows() {
     let moved = Stationary {
         profile: Profile::Gaussian,
         columns: vec![1],
-        lengthscale: vec![1.0],
+        length_scale: vec![1.0],
         ard: true,
         isotropic: false,
     };

@@ -15,11 +15,11 @@ const CENTER: [f64; 3] = [0.4, -1.0, 2.0];
 const SCALE: [f64; 3] = [1.2, 0.5, 2.0];
 
 /// An ANOVA kernel over the first columns.
-fn anova(lengthscale: &[f64], variance: f64) -> Kernel {
-    let d = lengthscale.len();
+fn anova(length_scale: &[f64], variance: f64) -> Kernel {
+    let d = length_scale.len();
     Anova {
         columns: (0..d).collect(),
-        lengthscale: lengthscale.to_vec(),
+        length_scale: length_scale.to_vec(),
         center: CENTER[..d].to_vec(),
         scale: SCALE[..d].to_vec(),
         variance,
@@ -36,14 +36,14 @@ fn normal(steps: i32, far: f64) -> Vec<(f64, f64)> {
     (-steps..=steps).map(|i| (node(i), h * (-0.5 * node(i) * node(i)).exp() / TAU.sqrt())).collect()
 }
 
-/// A factor is 1 plus `variance` times the centred kernel `k(u, v) - E k(u, X) E k(v, X) / E k(X, X')`.
+/// A factor is 1 plus `variance` times the centered kernel `k(u, v) - E k(u, X) E k(v, X) / E k(X, X')`.
 #[test]
 fn factors_have_the_mean_1() {
     let nodes = normal(400, 9.0);
     let mut s = Stream(3);
-    for (lengthscale, variance) in [(0.3, 1.0), (1.0, 2.5), (8.0, 40.0), (300.0, 1e4)] {
-        let factor = anova(&[lengthscale], variance);
-        let plain = stationary(Profile::Gaussian, 0, lengthscale);
+    for (length_scale, variance) in [(0.3, 1.0), (1.0, 2.5), (8.0, 40.0), (300.0, 1e4)] {
+        let factor = anova(&[length_scale], variance);
+        let plain = stationary(Profile::Gaussian, 0, length_scale);
         let rows: Vec<[f64; 1]> = nodes.iter().map(|(z, _)| [CENTER[0] + SCALE[0] * z]).collect();
         let inputs = Table::from_rows(&rows).unwrap();
         let mean = |kernel: &Kernel, v: &[f64; 1]| -> f64 {
@@ -53,12 +53,12 @@ fn factors_have_the_mean_1() {
         let grand_mean: f64 = rows.iter().zip(&nodes).map(|(x, (_, w))| w * mean(&plain, x)).sum();
         for _ in 0..10 {
             let (u, v) = ([3.0 * s.normal()], [3.0 * s.normal()]);
-            assert!((mean(&factor, &v) - 1.0).abs() < 1e-13 * (1.0 + variance), "{lengthscale} {v:?}");
-            let centred = plain.eval(&u, &v) - mean(&plain, &u) * mean(&plain, &v) / grand_mean;
+            assert!((mean(&factor, &v) - 1.0).abs() < 1e-13 * (1.0 + variance), "{length_scale} {v:?}");
+            let centered = plain.eval(&u, &v) - mean(&plain, &u) * mean(&plain, &v) / grand_mean;
             let actual = factor.eval(&u, &v);
             assert!(
-                (actual - (1.0 + variance * centred)).abs() < 1e-13 * (1.0 + variance),
-                "{lengthscale}: {actual}"
+                (actual - (1.0 + variance * centered)).abs() < 1e-13 * (1.0 + variance),
+                "{length_scale}: {actual}"
             );
         }
     }
@@ -183,7 +183,7 @@ fn certificates_hold() {
     for (d, variance) in [(3, 1.0), (3, 30.0), (12, 0.9), (25, 3.0)] {
         let kernel: Kernel = Anova {
             columns: (0..d).collect(),
-            lengthscale: vec![1.5; d],
+            length_scale: vec![1.5; d],
             center: vec![0.1; d],
             scale: vec![1.0; d],
             variance,

@@ -182,8 +182,8 @@ fn study(has_covariates: bool) -> StudyParameters {
 fn last_study(v: &[f64], t: &[f64]) -> (Vec<f64>, Matrix) {
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     let rows: Vec<Vec<f64>> = v.iter().map(|v| [vec![LEVEL.sqrt()], features(*v)].concat()).collect();
-    let centred: Vec<f64> = t.iter().map(|t| t - mean).collect();
-    let (mut b, c) = regression(&rows, &centred, NOISE);
+    let centered: Vec<f64> = t.iter().map(|t| t - mean).collect();
+    let (mut b, c) = regression(&rows, &centered, NOISE);
     let mut root = root(&c);
     b[0] = mean + LEVEL.sqrt() * b[0];
     root.row_mut(0).iter_mut().for_each(|v| *v *= LEVEL.sqrt());
@@ -626,12 +626,12 @@ fn effect_has_the_limits_of_a_single_study() {
     let mean = studies.outcome.iter().sum::<f64>() / studies.outcome.len() as f64;
     assert!((estimate.mean[1] - mean).abs() < 1e-9);
     // The outcome at the mediator of that row, by Gaussian process regression.
-    let centred: Vec<f64> = studies.outcome.iter().map(|t| t - mean).collect();
+    let centered: Vec<f64> = studies.outcome.iter().map(|t| t - mean).collect();
     let kernel = 1.4 * Kernel::gaussian(&[0.8]);
     let mut gram = kernel.gram(&studies.points);
     gram.add_diagonal(|_| NOISE);
     let cross = kernel.cross_gram(&studies.points, &column(&[y[3]])).column(0);
-    let (a, b) = (lu_solve(&gram, &centred), lu_solve(&gram, &cross));
+    let (a, b) = (lu_solve(&gram, &centered), lu_solve(&gram, &cross));
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     assert!((estimate.mean[0] - mean - dot(&cross, &a)).abs() < 1e-6);
     assert!((part(UncertaintyCause::Study(1), 0) - (1.4 - dot(&cross, &b))).abs() < 1e-6);

@@ -144,15 +144,16 @@ fn studies_without_information_are_refused() {
 
 #[test]
 fn treatments_nearly_determined_by_covariates_are_reported() {
-    // Least squares on age and its square, by Cramer's rule with centred moments.
+    // Least squares on age and its square, by Cramer's rule with centered moments.
     let residual_share = |study: &MeasuredColumns| {
         let (x, t) = (&study.columns[0].1, &study.columns[1].1);
         let n = x.len() as f64;
-        let centred = |v: Vec<f64>| {
+        let centered = |v: Vec<f64>| {
             let mean = v.iter().sum::<f64>() / n;
             v.into_iter().map(|v| v - mean).collect::<Vec<f64>>()
         };
-        let (a, b, t) = (centred(x.clone()), centred(x.iter().map(|v| v * v).collect()), centred(t.clone()));
+        let (a, b, t) =
+            (centered(x.clone()), centered(x.iter().map(|v| v * v).collect()), centered(t.clone()));
         let dot = |u: &[f64], v: &[f64]| u.iter().zip(v).map(|(u, v)| u * v).sum::<f64>();
         let det = dot(&a, &a) * dot(&b, &b) - dot(&a, &b) * dot(&a, &b);
         let p = (dot(&a, &t) * dot(&b, &b) - dot(&b, &t) * dot(&a, &b)) / det;

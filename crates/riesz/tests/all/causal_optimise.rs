@@ -110,7 +110,7 @@ fn trials_condition_every_prior_as_one_gaussian() {
         let (mean, mut covariance) = moments(&estimate, name);
         for i in 0..9 {
             for j in 0..9 {
-                let r = (doses[i] - doses[j]) / range / parameters.lengthscale;
+                let r = (doses[i] - doses[j]) / range / parameters.length_scale;
                 covariance[(i, j)] += parameters.variance * (-0.5 * r * r).exp();
             }
         }
@@ -276,7 +276,7 @@ fn discrepancy_parameters_are_learnt_from_trials() {
     };
     let (fast, slow) =
         (fitted_parameters(12, &|x| (9.0 * x).sin()), fitted_parameters(12, &|x| (0.9 * x).sin()));
-    assert!(fast.lengthscale < slow.lengthscale, "{fast:?} {slow:?}");
+    assert!(fast.length_scale < slow.length_scale, "{fast:?} {slow:?}");
     assert!(
         fitted_parameters(12, &|x| 3.0 * (2.0 * x).sin()).variance > fitted_parameters(12, &|_| 0.0).variance
     );

@@ -50,7 +50,7 @@ fn ridge(rows: &[Vec<f64>], y: &[f64], ridge: f64) -> Vec<f64> {
     lu_solve(&gram, &right)
 }
 
-/// Returns the coefficients of the last study's regression of the centred outcome on the features, without a
+/// Returns the coefficients of the last study's regression of the centered outcome on the features, without a
 /// constant.
 fn outcome_coefficients(rows: &[Vec<f64>], t: &[f64]) -> Vec<f64> {
     let mean = t.iter().sum::<f64>() / t.len() as f64;

@@ -118,10 +118,10 @@ impl ReferenceModel {
             .collect();
         if is_last {
             let mean = self.outcome.iter().sum::<f64>() / n as f64;
-            let centred: Vec<f64> = self.outcome.iter().map(|y| y - mean).collect();
+            let centered: Vec<f64> = self.outcome.iter().map(|y| y - mean).collect();
             // The constant's prior mean is the mean outcome.
             return (
-                solved.iter().map(|solution| dot(solution, &centred) + constant * mean).collect(),
+                solved.iter().map(|solution| dot(solution, &centered) + constant * mean).collect(),
                 residual,
             );
         }
@@ -172,9 +172,9 @@ fn comparison(stages: &[(&str, &str, &str)], treatments: &str) -> Comparison {
     };
     let stages: Vec<Stage> = stages.iter().map(stage).collect();
     let kernel = |t: usize, scale: f64| {
-        let lengthscales: Vec<f64> =
+        let length_scales: Vec<f64> =
             (0..stages[t].columns().len()).map(|j| 0.9 + 0.3 * j as f64 + 0.1 * t as f64).collect();
-        scale * Kernel::gaussian(&lengthscales)
+        scale * Kernel::gaussian(&length_scales)
     };
     let last_stage = stages.len() - 1;
     let parameters = StageParameters {

@@ -30,9 +30,9 @@ pub fn model(kernel: Kernel, n: usize, d: usize) -> KernelExpansion {
 }
 
 /// Returns a stationary factor of one column.
-pub fn stationary(profile: Profile, column: usize, lengthscale: f64) -> Kernel {
-    let (columns, lengthscale) = (vec![column], vec![lengthscale]);
-    Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into()
+pub fn stationary(profile: Profile, column: usize, length_scale: f64) -> Kernel {
+    let (columns, length_scale) = (vec![column], vec![length_scale]);
+    Stationary { profile, columns, length_scale, ard: true, isotropic: false }.into()
 }
 
 /// A deterministic stream of numbers.
@@ -186,7 +186,7 @@ pub fn kernel(value: &Value, width: usize) -> Kernel {
         "rbf" => Stationary {
             profile: Profile::Gaussian,
             columns,
-            lengthscale: vec![(0.5 / number("gamma")).sqrt(); width],
+            length_scale: vec![(0.5 / number("gamma")).sqrt(); width],
             ard: false,
             isotropic: true,
         }

@@ -62,37 +62,37 @@ fn excess(approximate: &Explanation, exact: &Explanation) -> (f64, f64) {
 fn values_are_those_of_the_factorisation_within_the_bound() {
     let d = 4;
     let rows = table(400, 5, d);
-    let lengthscales = scales(d);
+    let length_scales = scales(d);
     let laplacians = Stationary {
         profile: Profile::Exponential,
         columns: vec![0, 2],
-        lengthscale: vec![1.1, 1.3],
+        length_scale: vec![1.1, 1.3],
         ard: true,
         isotropic: false,
     };
-    let summed = 2.0 * Kernel::gaussian(&lengthscales)
+    let summed = 2.0 * Kernel::gaussian(&length_scales)
         + 0.5 * Kernel::from(laplacians)
         + Kernel::constant(1.5)
         + 0.7 * Kernel::from(Linear { columns: vec![1], center: vec![0.0], scale: vec![1.0] });
     let matern = Stationary {
         profile: Profile::Matern32,
         columns: (0..d).collect(),
-        lengthscale: vec![1.0; d],
+        length_scale: vec![1.0; d],
         ard: true,
         isotropic: true,
     };
-    let conditioning_kernel = Some(Kernel::gaussian(&lengthscales));
+    let conditioning_kernel = Some(Kernel::gaussian(&length_scales));
     // More than one tile in both directions, and tiles that are not full.
     let weights = Some((0..300).map(|i| f64::from(1 + i % 7)).collect::<Vec<f64>>());
     for (label, kernel, condition, reference, weights) in [
-        ("own points", Kernel::gaussian(&lengthscales), None, table(0, 12, d), None),
-        ("weights", 3.0 * Kernel::gaussian(&lengthscales), None, table(50, 300, d), weights.clone()),
+        ("own points", Kernel::gaussian(&length_scales), None, table(0, 12, d), None),
+        ("weights", 3.0 * Kernel::gaussian(&length_scales), None, table(50, 300, d), weights.clone()),
         ("a sum", summed, conditioning_kernel.clone(), table(50, 300, d), weights),
         ("no factors", matern.into(), conditioning_kernel, table(50, 300, d), None),
     ] {
         let model = model(kernel, 290, d);
         for groups in [None, Some(Players::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
-            for (ridge, centred, tolerance, landmarks) in
+            for (ridge, centered, tolerance, landmarks) in
                 [(1e-3, true, 1e-6, 50), (1e-2, false, 1e-10, 0), (1e-2, true, 0.3, 5)]
             {
                 let setting = Setting {
@@ -100,7 +100,7 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
                     reference: Background { rows: reference.clone(), weights: weights.clone() },
                     conditioning: Conditioning {
                         kernel: condition.clone().into(),
-                        centred,
+                        centered,
                         ..Conditioning::with_ridge(ridge)
                     },
                     groups: groups.clone(),
@@ -131,11 +131,11 @@ fn functionals_and_samples_are_those_of_the_factorisation() {
     let d = 6;
     let model = model(Kernel::gaussian(&scales(d)), 150, d);
     let rows = table(400, 4, d);
-    for centred in [true, false] {
+    for centered in [true, false] {
         let setting = Setting {
             model: &model,
             reference: table(50, 140, d).into(),
-            conditioning: Conditioning { centred, ..Conditioning::with_ridge(1e-2) },
+            conditioning: Conditioning { centered, ..Conditioning::with_ridge(1e-2) },
             groups: None,
         };
         let budget = Budget { coalitions: 40, std_error: None, seed: 3 };

@@ -6,7 +6,7 @@ use riesz::attribution::enumeration::shapley;
 use riesz::discrepancy::feature_ranking::{Method, rank};
 use riesz::discrepancy::{
     AttributionRequest, FactorKind, IndependenceTest, MmdEstimator, Null, TestResult, TestSettings,
-    TwoSampleTest, default_kernel, lengthscale_grid, residuals, witness,
+    TwoSampleTest, default_kernel, length_scale_grid, residuals, witness,
 };
 use riesz::fit::KernelRidge;
 use riesz::fit::cross_validation::default_ridges;
@@ -17,8 +17,8 @@ use crate::common::{Stream, Terms, stationary, with_threads};
 
 pub fn terms(count: usize, d: usize, s: &mut Stream) -> Terms {
     let factor = |j: usize, s: &mut Stream| -> Kernel {
-        let lengthscale = 0.5 + 2.0 * s.uniform();
-        let stationary = |profile| stationary(profile, j, lengthscale);
+        let length_scale = 0.5 + 2.0 * s.uniform();
+        let stationary = |profile| stationary(profile, j, length_scale);
         match (s.uniform() * 5.0) as usize {
             0 => stationary(Profile::Exponential),
             1 => stationary(Profile::Matern32),
@@ -318,7 +318,7 @@ fn an_aggregated_test_keeps_its_level() {
     level(RUNS, false, |seed| {
         let mut s = Stream(seed);
         let (x, z) = (s.normals(20, 2), s.normals(25, 2));
-        let kernels = lengthscale_grid(&Kernel::gaussian(&[1.0, 1.0]), &[0.2, 0.5, 1.0, 3.0]);
+        let kernels = length_scale_grid(&Kernel::gaussian(&[1.0, 1.0]), &[0.2, 0.5, 1.0, 3.0]);
         let settings = TestSettings { attribute: AttributionRequest::Nothing, ..settings(99, seed) };
         TwoSampleTest { kernels, settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap().pvalue.unwrap()
     });
@@ -362,7 +362,7 @@ fn feature_tests_allow_for_the_choice_of_a_kernel() {
     let run = |seed: u64, family: bool| {
         let mut s = Stream(seed);
         let (x, z) = (s.normals(16, 3), s.normals(16, 3));
-        let kernels = lengthscale_grid(&Kernel::gaussian(&[1.0; 3]), &[0.1, 0.3, 1.0, 3.0]);
+        let kernels = length_scale_grid(&Kernel::gaussian(&[1.0; 3]), &[0.1, 0.3, 1.0, 3.0]);
         let test = TwoSampleTest { kernels, settings: settings(99, seed), ..TwoSampleTest::default() };
         let significance = test.run(&x, &z).unwrap().attributions.unwrap().significance.unwrap();
         if family {
@@ -512,7 +512,7 @@ fn residuals_leave_one_out() {
 }
 
 #[test]
-fn an_aggregated_test_finds_what_one_lengthscale_misses() {
+fn an_aggregated_test_finds_what_one_length_scale_misses() {
     let mut s = Stream(2);
     // The density oscillates fast: the median length scale is far too long.
     let z: Vec<[f64; 1]> = (0..400)
@@ -534,7 +534,7 @@ fn an_aggregated_test_finds_what_one_lengthscale_misses() {
             .unwrap()
     };
     let (single, aggregated) =
-        (p(vec![median.clone()]), p(lengthscale_grid(&median, &[0.03, 0.1, 0.3, 1.0])));
+        (p(vec![median.clone()]), p(length_scale_grid(&median, &[0.03, 0.1, 0.3, 1.0])));
     assert!(single.pvalue.unwrap() > 0.05 && aggregated.pvalue.unwrap() <= 0.01, "{single:?}");
     assert_eq!(aggregated.chosen, 0);
     assert_eq!(aggregated.statistic, aggregated.by_kernel[0].statistic);
@@ -562,16 +562,17 @@ fn the_witness_is_a_difference_of_means() {
 #[test]
 fn the_witness_is_within_its_error() {
     let mut s = Stream(41);
-    let lengthscale = 0.7_f64;
-    let variance = lengthscale.powi(2) + 1.0;
-    let mean = |t: f64, mu: f64| lengthscale / variance.sqrt() * (-(t - mu).powi(2) / (2.0 * variance)).exp();
+    let length_scale = 0.7_f64;
+    let variance = length_scale.powi(2) + 1.0;
+    let mean =
+        |t: f64, mu: f64| length_scale / variance.sqrt() * (-(t - mu).powi(2) / (2.0 * variance)).exp();
     for (n, m) in [(2, 2), (3, 40), (10, 10), (100, 50)] {
         let (mut covered, mut largest) = ([0; 101], 0.0_f64);
         for _ in 0..400 {
             let (x, z) = (s.normals(n, 1), s.normals(m, 1));
             let z: Vec<[f64; 1]> = z.column(0).iter().map(|v| [v + 1.0]).collect();
             let z = Table::from_rows(&z).unwrap();
-            let result = witness(&x, &z, Some(&Kernel::gaussian(&[lengthscale])), "x0").unwrap();
+            let result = witness(&x, &z, Some(&Kernel::gaussian(&[length_scale])), "x0").unwrap();
             for (k, point) in result.grid.iter().enumerate() {
                 let error = (result.values[k] - (mean(*point, 0.0) - mean(*point, 1.0))).abs();
                 covered[k] += usize::from(error <= 1.96 * result.std_error[k]);
@@ -658,7 +659,7 @@ fn bad_input_is_named() {
     let joint: Kernel = Stationary {
         profile: Profile::Matern32,
         columns: vec![0, 1],
-        lengthscale: vec![1.0, 1.0],
+        length_scale: vec![1.0, 1.0],
         ard: false,
         isotropic: true,
     }
@@ -729,13 +730,13 @@ fn backward_elimination_follows_its_definition() {
         let remaining = columns(&left);
         let kernel = default_kernel(&remaining).unwrap();
         let parameters = kernel.terms[0].factors[0].parameters();
-        let lengthscale = parameters[0].log_value.exp();
+        let length_scale = parameters[0].log_value.exp();
         let sd = |j: usize| {
             let c = remaining.column(j);
             let mean = c.iter().sum::<f64>() / c.len() as f64;
             (c.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / c.len() as f64).sqrt()
         };
-        let common = lengthscale / sd(0);
+        let common = length_scale / sd(0);
         let hsic_without = |out: usize| {
             let k = matrix(&rows(&remaining), &|u, v| {
                 (0..left.len())
@@ -758,7 +759,7 @@ fn backward_elimination_follows_its_definition() {
 #[test]
 fn the_lasso_is_optimal() {
     let (x, y) = relevant(60, 5);
-    let centred = |table: &Table| -> Vec<f64> {
+    let centered = |table: &Table| -> Vec<f64> {
         let k = matrix(&rows(table), &|u, v| default_kernel(table).unwrap().eval(u, v));
         let n = k.len();
         let means: Vec<f64> = k.iter().map(|r| r.iter().sum::<f64>() / n as f64).collect();
@@ -771,8 +772,8 @@ fn the_lasso_is_optimal() {
         entries.iter().map(|v| v / length).collect()
     };
     let columns: Vec<Vec<f64>> =
-        x.columns().iter().map(|c| centred(&x.align_to(std::slice::from_ref(c)).unwrap())).collect();
-    let target = centred(&y);
+        x.columns().iter().map(|c| centered(&x.align_to(std::slice::from_ref(c)).unwrap())).collect();
+    let target = centered(&y);
     let ranking = rank(&x, &y, Method::Lasso, FactorKind::Orthogonal, None, None, 4).unwrap();
     let residual: Vec<f64> = (0..target.len())
         .map(|t| target[t] - columns.iter().zip(&ranking.scores).map(|(c, a)| a * c[t]).sum::<f64>())

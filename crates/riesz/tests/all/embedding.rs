@@ -14,14 +14,14 @@ use crate::observational::solve;
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
-/// Computes `(K + η diag(1/w))⁻¹ k(x)` for each row x; if `centred`, the difference of the sum from 1 is
+/// Computes `(K + η diag(1/w))⁻¹ k(x)` for each row x; if `centered`, the difference of the sum from 1 is
 /// distributed by w.
 fn definition(
     k: impl Fn(&[f64], &[f64]) -> f64,
     reference: &Table,
     w: &[f64],
     ridge: f64,
-    centred: bool,
+    centered: bool,
     x: &Table,
 ) -> Vec<Vec<f64>> {
     let rows: Vec<Vec<f64>> = (0..reference.rows()).map(|b| reference.row(b)).collect();
@@ -33,7 +33,7 @@ fn definition(
         .collect();
     let row_weights = |i: usize| {
         let mut solution = solve(a.clone(), rows.iter().map(|row| k(row, &x.row(i))).collect());
-        let missing = if centred { 1.0 - solution.iter().sum::<f64>() } else { 0.0 };
+        let missing = if centered { 1.0 - solution.iter().sum::<f64>() } else { 0.0 };
         solution.iter_mut().zip(w).for_each(|(f, w)| *f += missing * w);
         solution
     };
@@ -66,8 +66,8 @@ fn own_scales(d: usize) -> Vec<f64> {
 }
 
 fn isotropic(d: usize) -> Kernel {
-    let (columns, lengthscale) = ((0..d).collect(), own_scales(d));
-    Stationary { profile: Profile::Matern32, columns, lengthscale, ard: true, isotropic: true }.into()
+    let (columns, length_scale) = ((0..d).collect(), own_scales(d));
+    Stationary { profile: Profile::Matern32, columns, length_scale, ard: true, isotropic: true }.into()
 }
 
 fn gradients(tolerance: f64) -> Approximation {
@@ -89,11 +89,11 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
         (isotropic(d), matern as KernelFunction),
         (Kernel::gaussian(&own_scales(d)), gaussian as KernelFunction),
     ] {
-        for (centred, ridge) in [(true, 1e-3), (false, 1e-1)] {
+        for (centered, ridge) in [(true, 1e-3), (false, 1e-1)] {
             for approximation in [Approximation::Exact, gradients(1e-6), gradients(1e-3)] {
                 let kernel = ConditioningKernel::Given(kernel.clone());
                 let conditioning =
-                    Conditioning { kernel, centred, approximation, ..Conditioning::with_ridge(ridge) };
+                    Conditioning { kernel, centered, approximation, ..Conditioning::with_ridge(ridge) };
                 let means =
                     ConditionalMeanEmbeddings::fit(&reference, Some(&raw), &blocks, &conditioning, &GO_ON)
                         .unwrap();
@@ -101,7 +101,7 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
                     let on = blocks.iter().zip(mask).filter(|(_, on)| *on);
                     let columns: Vec<usize> = on.flat_map(|(block, _)| block.clone()).collect();
                     let k = |u: &[f64], v: &[f64]| similarity(&columns, u, v);
-                    let expected = definition(k, &reference.select_rows(&positive), &w, ridge, centred, &x);
+                    let expected = definition(k, &reference.select_rows(&positive), &w, ridge, centered, &x);
                     let actual = means.weights(&mask, &x, &GO_ON).unwrap();
                     let row_weights =
                         |r: usize| positive.iter().map(|&b| actual.matrix[(b, r)]).collect::<Vec<f64>>();
@@ -116,7 +116,7 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
                     // The residual of conjugate gradients is more than rounding.
                     assert!(approximation != gradients(1e-3) || bound > 1e-7 || over > 1e-4);
                     assert!((0..n).filter(|&b| raw[b] == 0.0).all(|b| actual.matrix[(b, 0)] == 0.0));
-                    if centred {
+                    if centered {
                         let sum: f64 = (0..n).map(|b| actual.matrix[(b, 1)]).sum();
                         assert!((sum - 1.0).abs() < 1e-12);
                     }
@@ -181,11 +181,11 @@ fn the_ridge_is_chosen_by_what_is_predicted() {
     assert!(tight < 0.1 * loose, "{tight} {loose}");
     // The median distance is the kernel's length scale; all rows are different.
     let median = |table: &Table| {
-        let scale = riesz::kernel::lengthscales(
+        let scale = riesz::kernel::length_scales(
             table,
             &[0],
             &riesz::kernel::ColumnScaling::raw(1),
-            riesz::kernel::Lengthscale::MedianPerFeature,
+            riesz::kernel::LengthScale::MedianPerFeature,
         );
         Kernel::gaussian(&scale.unwrap()).gram(table)
     };

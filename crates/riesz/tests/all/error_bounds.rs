@@ -65,8 +65,8 @@ fn half_square(a: (f64, f64)) -> (f64, f64) {
 }
 
 /// Returns a Gaussian factor to the last digits.
-fn gaussian(u: f64, v: f64, lengthscale: f64) -> f64 {
-    let s = half_square(quotient(difference(u, v), lengthscale));
+fn gaussian(u: f64, v: f64, length_scale: f64) -> f64 {
+    let s = half_square(quotient(difference(u, v), length_scale));
     (-s.0).exp() * (1.0 - s.1)
 }
 
@@ -160,12 +160,12 @@ fn exponentials_times_large_numbers() {
     for _ in 0..5000 {
         let size = 10.0_f64.powf(100.0 * s.uniform());
         let (p, x) = (size * (1.0 + s.uniform()), -size * (1.0 + s.uniform()));
-        let lengthscale = size * (0.06 + s.uniform());
-        let kernel = stationary(Profile::Gaussian, 0, lengthscale) * linear(0, 0.0, 1.0);
+        let length_scale = size * (0.06 + s.uniform());
+        let kernel = stationary(Profile::Gaussian, 0, length_scale) * linear(0, 0.0, 1.0);
         let (value, bound) = single_point_value(kernel, p, x, Game::Functional).unwrap();
-        let truth = p * x * gaussian(p, x, lengthscale) - 1.0;
+        let truth = p * x * gaussian(p, x, length_scale) - 1.0;
         let error = (value - truth).abs() - 1e-15 * (truth.abs() + 1.0);
-        assert!(error <= bound, "{p} {x} {lengthscale}: {value} {truth}, {error:e} > {bound:e}");
+        assert!(error <= bound, "{p} {x} {length_scale}: {value} {truth}, {error:e} > {bound:e}");
     }
 }
 
@@ -182,8 +182,8 @@ fn extreme_parameters_are_refused_or_right() {
     refused(linear(0, 0.0, 1e170), "scale");
     refused(rational(1e308), "alpha");
     refused(rational(1e-310), "alpha");
-    refused(stationary(Profile::Gaussian, 0, 1e-310), "lengthscale");
-    refused(Periodic { columns: [0], period: 1e-300, lengthscale: 1.0 }.into(), "period");
+    refused(stationary(Profile::Gaussian, 0, 1e-310), "length_scale");
+    refused(Periodic { columns: [0], period: 1e-300, length_scale: 1.0 }.into(), "period");
     // exp(-α ln(1 + r²/(2α))) where r² leaves the range of doubles.
     for (alpha, r) in
         [(1e-3_f64, 1e200_f64), (1e-3, 1e3), (1e-100, 1e100), (2.0, 1e-3), (1e100, 3.0), (1e-2, 1e154)]
@@ -247,7 +247,7 @@ fn factors_below_the_range_of_doubles() {
 
 #[test]
 fn not_a_number_is_not_an_answer() {
-    let kernel = Periodic { columns: [0], period: 1e-150, lengthscale: 1.0 };
+    let kernel = Periodic { columns: [0], period: 1e-150, length_scale: 1.0 };
     let error = single_point_value(kernel.into(), 1e200, -1e200, Game::Functional).unwrap_err().to_string();
     assert!(error.contains("periodic") && error.contains("x0"), "{error}");
     let error =
@@ -310,7 +310,7 @@ fn observational_tails() {
         let ridge = 100.0;
         let point = Table::from_rows(&[b]).unwrap();
         let (mut conditioning, kernel) = (Conditioning::with_ridge(ridge), Kernel::gaussian(&[1.0, 1.0]));
-        conditioning.centred = false;
+        conditioning.centered = false;
         let game = Game::Observational { reference: point.into(), conditional: conditioning.into() };
         let explanation = explain(kernel, &[vec![0.0; 2]], &[1.0], &x, game).unwrap();
         let kernel_value = |v: f64| gaussian(0.0, v, 1.0);
@@ -353,7 +353,7 @@ fn robustness_to_the_smallest_moves() {
             assert!(bound >= 0.99 * slope * delta && bound < 1.0, "{profile:?} {delta:e}: {bound:e}");
             assert_eq!(explainer.robustness(&[0.0]).unwrap()[0], 0.0);
         }
-        let kernel = Kernel::from(Periodic { columns: [0], period: 4.0, lengthscale: 1.0 });
+        let kernel = Kernel::from(Periodic { columns: [0], period: 4.0, length_scale: 1.0 });
         let model = model(kernel, &[vec![1.0]], &[1.0]).unwrap();
         let bound = Explainer::new(&model, baseline(&reference)).unwrap().robustness(&[delta]).unwrap()[0];
         // A quarter of a period away.
@@ -454,7 +454,7 @@ fn factors_of_several_columns_that_cancel_in_a_test() {
             let inner = |a: usize, b: usize| (0..4).map(|j| rows[a][j] * rows[b][j]).sum::<i128>();
             let twice =
                 2 * (inner(0, 1) + inner(2, 3)) - (inner(0, 2) + inner(0, 3) + inner(1, 2) + inner(1, 3));
-            // Centred under the pooled sample, and scaled by the variance: (4 Σ |u|² - |Σ u|²) / 16.
+            // Centered under the pooled sample, and scaled by the variance: (4 Σ |u|² - |Σ u|²) / 16.
             let sums = [0, 1, 2, 3].map(|j| (0..4).map(|i| rows[i][j]).sum::<i128>());
             let variance =
                 4 * (0..4).map(|i| inner(i, i)).sum::<i128>() - sums.map(|v| v * v).iter().sum::<i128>();
@@ -472,12 +472,12 @@ fn factors_of_several_columns_that_cancel_in_a_test() {
 fn targets_of_many_periods() {
     let mut s = Stream(37);
     for _ in 0..200 {
-        let (n, period, lengthscale) = (4, 0.3, 0.2);
+        let (n, period, length_scale) = (4, 0.3, 0.2);
         let y: Vec<f64> = (0..n).map(|_| 1e8 * s.signed()).collect();
         let x: Vec<f64> = (0..n).map(|_| s.signed()).collect();
         let test = IndependenceTest {
             kernels: vec![Kernel::gaussian(&[1.0])],
-            target_kernel: Some(Periodic { columns: [0], period, lengthscale }.into()),
+            target_kernel: Some(Periodic { columns: [0], period, length_scale }.into()),
             settings: TestSettings {
                 attribute: AttributionRequest::Values,
                 permutations: 0,
@@ -493,7 +493,7 @@ fn targets_of_many_periods() {
         let l = gram(&|i, j| {
             let (ratio, correction) = quotient(difference(y[i], y[j]), period);
             (-2.0
-                * ((std::f64::consts::PI * ((ratio - ratio.round()) + correction)).sin() / lengthscale)
+                * ((std::f64::consts::PI * ((ratio - ratio.round()) + correction)).sin() / length_scale)
                     .powi(2))
             .exp()
         });
@@ -514,18 +514,18 @@ fn many_periods() {
     let mut s = Stream(19);
     for _ in 0..5000 {
         let period = 0.05 + s.uniform();
-        let lengthscale = 0.1 + 0.9 * s.uniform() * s.uniform();
+        let length_scale = 0.1 + 0.9 * s.uniform() * s.uniform();
         let n_periods = 10.0_f64.powf(s.uniform() * 6.0);
         let (u, v) = (n_periods * period * s.uniform(), -n_periods * period * s.uniform());
         let (ratio, correction) = quotient(difference(u, v), period);
         let angle = std::f64::consts::PI * ((ratio - ratio.round()) + correction);
-        let truth = (-2.0 * (angle.sin() / lengthscale).powi(2)).exp_m1();
-        let kernel = Periodic { columns: [0], period, lengthscale };
+        let truth = (-2.0 * (angle.sin() / length_scale).powi(2)).exp_m1();
+        let kernel = Periodic { columns: [0], period, length_scale };
         let (value, bound) = single_point_value(kernel.into(), u, v, Game::Functional).unwrap();
         let rounding = 20.0 * f64::EPSILON;
         assert!(
             (value - truth).abs() <= bound + rounding * truth.abs(),
-            "{u} {v} {period} {lengthscale} {bound:e}"
+            "{u} {v} {period} {length_scale} {bound:e}"
         );
     }
 }
@@ -539,7 +539,7 @@ fn one_player_of_several_columns() {
         let kernel: Kernel = Stationary {
             profile: Profile::Gaussian,
             columns: (0..d).collect(),
-            lengthscale: vec![0.3; d],
+            length_scale: vec![0.3; d],
             ard: false,
             isotropic: true,
         }

@@ -13,8 +13,8 @@ use crate::common::{Stream, Terms, stationary, value, with_threads};
 const KINDS: usize = 13;
 
 fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
-    let lengthscale = 0.5 + s.signed().abs() * 2.0;
-    let stationary = |profile| stationary(profile, j, lengthscale);
+    let length_scale = 0.5 + s.signed().abs() * 2.0;
+    let stationary = |profile| stationary(profile, j, length_scale);
     match kind {
         0 => stationary(Profile::Gaussian),
         1 => stationary(Profile::Exponential),
@@ -22,7 +22,7 @@ fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
         3 => stationary(Profile::Matern52),
         4 => stationary(Profile::RationalQuadratic { alpha: 0.7 }),
         5 => stationary(Profile::Cauchy),
-        6 => Periodic { columns: [j], period: 1.3, lengthscale }.into(),
+        6 => Periodic { columns: [j], period: 1.3, length_scale }.into(),
         7 => Linear { columns: vec![j], center: vec![0.2], scale: vec![1.5] }.into(),
         8 => Polynomial {
             columns: vec![j],
@@ -280,7 +280,7 @@ fn a_kernel_without_product_form_says_so() {
     let kernel: Kernel = Stationary {
         profile: Profile::Matern52,
         columns: vec![0, 1],
-        lengthscale: vec![1.0, 1.0],
+        length_scale: vec![1.0, 1.0],
         ard: false,
         isotropic: true,
     }

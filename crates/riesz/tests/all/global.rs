@@ -372,7 +372,7 @@ fn sage_values_follow_their_definition() {
         }
         // A single order and its reverse give no estimate of the variance over orders.
         let single_order = Sage { permutations: 1, ..Sage::default() }.run(&model, &x, &labels, &background);
-        assert!(single_order.unwrap_err().to_string().contains("permutations"));
+        assert!(single_order.unwrap_err().to_string().contains("n_orders"));
         let sum: f64 = result.values.iter().sum();
         assert!((sum - (result.base_loss - result.loss)).abs() < 1e-12);
         let plain = result.explanation(&model, &x, 0).unwrap();

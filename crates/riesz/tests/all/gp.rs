@@ -29,7 +29,7 @@ fn factor(value: &Value, width: usize) -> Kernel {
         "matern52" => Profile::Matern52,
         "rq" => Profile::RationalQuadratic { alpha: number("alpha") },
         "periodic" => {
-            return Periodic { columns: [0], period: number("period"), lengthscale: number("lengthscale") }
+            return Periodic { columns: [0], period: number("period"), length_scale: number("lengthscale") }
                 .into();
         }
         "polynomial" => {
@@ -45,10 +45,10 @@ fn factor(value: &Value, width: usize) -> Kernel {
         }
         other => panic!("factor {other}"),
     };
-    let mut lengthscale = numbers(&value["lengthscale"]);
+    let mut length_scale = numbers(&value["lengthscale"]);
     let ard = value["ard"] == true;
-    lengthscale.resize(width, lengthscale[0]);
-    Stationary { profile, columns, lengthscale, ard, isotropic: true }.into()
+    length_scale.resize(width, length_scale[0]);
+    Stationary { profile, columns, length_scale, ard, isotropic: true }.into()
 }
 
 fn kernel(value: &Value, width: usize) -> Kernel {
@@ -141,7 +141,7 @@ fn diabetes() -> (Table, Matrix) {
 }
 
 fn stationary(profile: Profile, ard: bool) -> Kernel {
-    Stationary { profile, columns: (0..10).collect(), lengthscale: vec![3.0; 10], ard, isotropic: true }
+    Stationary { profile, columns: (0..10).collect(), length_scale: vec![3.0; 10], ard, isotropic: true }
         .into()
 }
 
@@ -237,10 +237,10 @@ fn evidence_is_in_the_targets_units() {
     let (mean_a, sd_a) = (a.model.predict(&x).unwrap(), a.posterior().sd(&x).unwrap());
     assert!(gap(&mean.column(0), mean_a.data()) < 1e-12 && gap(&sd.column(0), sd_a.data()) < 1e-11);
     // A fit of the unscaled target with the reported kernel and noise is the same fit.
-    let centred: Vec<f64> = first.data().iter().map(|v| v - a.model.intercept[0]).collect();
+    let centered: Vec<f64> = first.data().iter().map(|v| v - a.model.intercept[0]).collect();
     let mut again = GaussianProcess::new(a.model.kernel.clone(), a.noise);
     (again.tune, again.normalize_y) = (TunedParameters::Nothing, false);
-    let again = again.fit(&x, &Matrix::column_vector(centred)).unwrap();
+    let again = again.fit(&x, &Matrix::column_vector(centered)).unwrap();
     assert!(gap(again.model.coef.data(), a.model.coef.data()) < 1e-11);
     assert!((again.log_marginal_likelihood - a.log_marginal_likelihood).abs() < 1e-9);
 }
@@ -470,7 +470,7 @@ fn awkward_data_give_numbers_or_errors() {
     let kernels = [
         Kernel::gaussian(&[1.0; 3]),
         Kernel::stationary(Profile::RationalQuadratic { alpha: 1.0 }, &[1.0; 3])
-            + Periodic { columns: [1], period: 2.0, lengthscale: 1.0 }.into(),
+            + Periodic { columns: [1], period: 2.0, length_scale: 1.0 }.into(),
         polynomial.into(),
         Kernel::constant(3.0),
     ];
@@ -518,7 +518,7 @@ fn awkward_data_give_numbers_or_errors() {
 }
 
 /// Predictions of left-out observations equal those of fits without them, with and without an operator. Fits
-/// to normalised targets leave observations out as fits to centred targets do, in the targets' units.
+/// to normalised targets leave observations out as fits to centered targets do, in the targets' units.
 #[test]
 fn left_out_observations_are_predicted_by_the_others() {
     let x = Table::from_rows(&(0..9).map(|i| [number(i, 0), number(i, 1)]).collect::<Vec<_>>()).unwrap();
@@ -561,11 +561,11 @@ fn left_out_observations_are_predicted_by_the_others() {
     let fit = GaussianProcess::new(Kernel::gaussian(&[0.8, 1.1]), 0.2).fit(&x, &two).unwrap();
     for (o, left_out) in fit.leave_one_out(&two).unwrap().into_iter().enumerate() {
         let square = fit.covariance.scale[o].powi(2);
-        let centred = two.column(o).iter().map(|y| y - fit.model.intercept[o]).collect();
-        let centred = Matrix::column_vector(centred);
+        let centered = two.column(o).iter().map(|y| y - fit.model.intercept[o]).collect();
+        let centered = Matrix::column_vector(centered);
         let unscaled =
-            fixed(square * fit.model.kernel.clone(), square * fit.noise).fit(&x, &centred).unwrap();
-        let expected = unscaled.leave_one_out(&centred).unwrap().remove(0);
+            fixed(square * fit.model.kernel.clone(), square * fit.noise).fit(&x, &centered).unwrap();
+        let expected = unscaled.leave_one_out(&centered).unwrap().remove(0);
         for i in 0..9 {
             let mean = expected.mean[i] + fit.model.intercept[o];
             assert!((left_out.mean[i] - mean).abs() < 1e-9 * (1.0 + mean.abs()));

@@ -425,7 +425,7 @@ impl Axis {
     }
 
     /// The prior of a length scale, whose tail towards long ones is long.
-    fn lengthscale() -> Self {
+    fn length_scale() -> Self {
         let log_prior = |t: f64| -0.5 * t - (-0.5 * t).exp();
         Self((-20..=100).map(|k| 0.25 * f64::from(k)).map(|t| (t, log_prior(t))).collect())
     }
@@ -489,7 +489,7 @@ fn averages_over_hyperparameters_equal_sums_over_a_grid() {
         let moved = kernel.parameters().into_iter().zip(offsets).map(|(p, offset)| p.log_value + offset);
         kernel.with_parameters(&moved.collect::<Vec<_>>())
     };
-    let kernel_axes = || [Axis::normal(0.0, 1.0), Axis::lengthscale()];
+    let kernel_axes = || [Axis::normal(0.0, 1.0), Axis::length_scale()];
 
     let standard = GaussianProcess { tune: TunedParameters::Kernel, ..GaussianProcess::new(kernel(), 0.2) };
     let fit_at = |offsets: &[f64]| {

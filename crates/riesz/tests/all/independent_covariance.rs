@@ -83,7 +83,7 @@ impl Part {
             return vec![(x.to_vec(), 1.0)];
         }
         let mut weights = self.weights.clone();
-        if let (Some(Conditional { scales, centred }), true) = (conditional, present.contains(&true)) {
+        if let (Some(Conditional { scales, centered }), true) = (conditional, present.contains(&true)) {
             let scales = &scales[..present.len()];
             let k = |u: &[f64], v: &[f64]| {
                 let apart =
@@ -97,7 +97,7 @@ impl Part {
             });
             weights = solve(system.collect(), self.rows.iter().map(|c| k(c, x)).collect());
             let missing = 1.0 - weights.iter().sum::<f64>();
-            if *centred {
+            if *centered {
                 weights
                     .iter_mut()
                     .zip(&self.weights)
@@ -109,10 +109,10 @@ impl Part {
     }
 }
 
-/// Exponential kernels of columns by their index in a part, and whether weights are centred.
+/// Exponential kernels of columns by their index in a part, and whether weights are centered.
 struct Conditional {
     scales: Vec<f64>,
-    centred: bool,
+    centered: bool,
 }
 
 impl Conditional {
@@ -120,7 +120,7 @@ impl Conditional {
         let kernels = self.scales.iter().enumerate().map(|(j, &l)| stationary(Profile::Exponential, j, l));
         let mut settings = Conditioning::with_ridge(RIDGE);
         settings.kernel = ConditioningKernel::Given(kernels.reduce(|a, b| a * b).unwrap());
-        settings.centred = self.centred;
+        settings.centered = self.centered;
         settings
     }
 }
@@ -226,7 +226,7 @@ fn covariances_are_those_of_all_combinations_of_rows() {
             let members = vec![names[a].clone(), names[b].clone()];
             Players::named(x.columns(), &[("both".to_string(), members)]).unwrap()
         };
-        let conditioning = |centred| Some(Conditional { scales: vec![1.7, 0.9], centred });
+        let conditioning = |centered| Some(Conditional { scales: vec![1.7, 0.9], centered });
         let cases = [
             (vec![first.clone(), second.clone()], Players::singletons(x.columns())),
             (vec![first.clone(), second.clone()], pair(0, 2)),
@@ -351,7 +351,7 @@ fn covariances_of_duels_are_those_of_all_pairs_of_items() {
         let background = Background { rows: chosen.clone(), weights: Some(weights.to_vec()) };
         let parts = [[0, 1, 2], [3, 4, 5]].map(|columns| Part::new(&columns, &chosen, Some(&weights)));
         let players: Vec<Vec<usize>> = (0..3).map(|j| vec![j, 3 + j]).collect();
-        let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centred: true };
+        let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centered: true };
         let label = format!("{prior:?}");
         let question = DuelQuestion::new(DuelGame::Independent(background.clone()));
         problem.check(&question, &truth(&parts, &players, None), &label);
@@ -372,7 +372,7 @@ fn uncentred_weights_count_only_in_parts_that_are_read() {
     let chosen = problem.items.select_rows(&[1, 2, 5, 6]);
     let parts = [[0, 1, 2], [3, 4, 5]].map(|columns| Part::new(&columns, &chosen, None));
     let players: Vec<Vec<usize>> = (0..3).map(|j| vec![j, 3 + j]).collect();
-    let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centred: false };
+    let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centered: false };
     let game = DuelGame::Observational(chosen.into(), conditional.settings());
     let explanation = problem.ask(&DuelQuestion::new(game)).unwrap();
     let (posterior, rows) = (problem.fit.posterior(), problem.rows.select_rows(&[0, 1, 2]));
@@ -406,9 +406,9 @@ fn uncentred_weights_count_only_in_parts_that_are_read() {
         add(&mut expected.prior_covariance, &prior(&other, &other_weights), -1.0);
         add(&mut expected.columns, &points, 1.0);
     }
-    check_covariances(&explanation.select_rows(&[0, 1, 2]), &expected, &posterior, "uncentred");
+    check_covariances(&explanation.select_rows(&[0, 1, 2]), &expected, &posterior, "uncentered");
     let values: Vec<f64> = (0..3).flat_map(|r| explanation.row_values(r, 0).to_vec()).collect();
-    close(&values, posterior.mean_of(&expected).data(), "uncentred");
+    close(&values, posterior.mean_of(&expected).data(), "uncentered");
 }
 
 /// Contexts that are always present, that are absent together with the items in every game, and that are
@@ -424,7 +424,7 @@ fn covariances_of_duels_in_contexts() {
     let sides = || [[0, 1, 2], [3, 4, 5]].map(|columns| Part::new(&columns, &chosen, None)).to_vec();
     let pair_part =
         |pairs: &[Pair]| Part::new(&[0, 1, 2, 3, 4, 5], &wide_rows(&problem.items, pairs).unwrap(), None);
-    let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centred: true };
+    let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centered: true };
     let mut players: Vec<Vec<usize>> = (0..3).map(|j| vec![j, 3 + j]).collect();
     let items = || Background::from(chosen.clone());
     let always = DuelQuestion::new(DuelGame::Independent(items()));
@@ -515,7 +515,7 @@ fn covariances_are_those_of_draws() {
     let names: Vec<(String, Vec<String>)> =
         (0..3).map(|j| (format!("x{j}"), vec![format!("left_x{j}"), format!("right_x{j}")])).collect();
     let groups = Players::named(problem.fit.model.columns(), &names).unwrap();
-    let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centred: true };
+    let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centered: true };
     // The sides have different items, so that no row is the mirror of another one.
     let sides = [(0..3, [1, 2]), (3..6, [5, 6])];
     let parts = sides.map(|(columns, rows)| {

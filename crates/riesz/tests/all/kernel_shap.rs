@@ -151,15 +151,15 @@ fn normal_sample() -> (Table, Vec<f64>, [[f64; 3]; 3]) {
 /// `E[a·X | X_S = x_S]` for a normal X.
 fn conditional(a: &[f64; 3], mean: &[f64], c: &[[f64; 3]; 3], present: &[bool], x: &[f64]) -> f64 {
     let known: Vec<usize> = (0..3).filter(|&j| present[j]).collect();
-    let centred: Vec<f64> = known.iter().map(|&j| x[j] - mean[j]).collect();
+    let centered: Vec<f64> = known.iter().map(|&j| x[j] - mean[j]).collect();
     let solved: Vec<f64> = match known.as_slice() {
         [] => vec![],
-        [i] => vec![centred[0] / c[*i][*i]],
+        [i] => vec![centered[0] / c[*i][*i]],
         [i, j] => {
             let det = c[*i][*i] * c[*j][*j] - c[*i][*j] * c[*j][*i];
             vec![
-                (c[*j][*j] * centred[0] - c[*i][*j] * centred[1]) / det,
-                (c[*i][*i] * centred[1] - c[*j][*i] * centred[0]) / det,
+                (c[*j][*j] * centered[0] - c[*i][*j] * centered[1]) / det,
+                (c[*i][*i] * centered[1] - c[*j][*i] * centered[0]) / det,
             ]
         }
         _ => return (0..3).map(|j| a[j] * x[j]).sum(),
@@ -364,7 +364,8 @@ fn sampled_coalitions_and_bad_input() {
     };
     let single_row: Background = table(0, 1, 9).into();
     assert!(
-        refused(&drawn(single_row.clone(), ConditionalModel::Gaussian { draws: 1 })).contains("draws = 1")
+        refused(&drawn(single_row.clone(), ConditionalModel::Gaussian { draws: 1 }))
+            .contains("n_conditional_samples = 1")
     );
     assert!(refused(&drawn(single_row, ConditionalModel::Gaussian { draws: 9 })).contains("at least 2 rows"));
     // A constant column has a single value to draw.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use faer::Side;
 use riesz::kernel::{
     ArgumentType, ArgumentValues, ColumnScaling, DefaultValue, Factor, FactorSchema, KernelExpression,
-    Lengthscale, Structure, Term, lengthscales, registry,
+    LengthScale, Structure, Term, length_scales, registry,
 };
 use riesz::{Column, ColumnKind, Kernel, Matrix, Table};
 use serde_json::Value;
@@ -42,7 +42,7 @@ type ArgumentList = Vec<(&'static str, Vec<f64>)>;
 /// Returns random arguments within their ranges.
 fn draw(kind: &FactorSchema, random: &mut Stream) -> ArgumentList {
     let value = |takes: ArgumentType, random: &mut Stream| match takes {
-        ArgumentType::Lengthscales | ArgumentType::Scales | ArgumentType::Positive => {
+        ArgumentType::LengthScales | ArgumentType::Scales | ArgumentType::Positive => {
             between(random, 0.5, 2.0)
         }
         ArgumentType::Number => between(random, 0.2, 1.0),
@@ -183,7 +183,7 @@ fn parameters_are_the_continuous_arguments() {
             let tuned = |takes| {
                 matches!(
                     takes,
-                    ArgumentType::Lengthscales
+                    ArgumentType::LengthScales
                         | ArgumentType::Positive
                         | ArgumentType::Number
                         | ArgumentType::Fraction
@@ -206,7 +206,7 @@ fn parameters_are_the_continuous_arguments() {
             let ard = factor.values().flag("ard");
             let names = parameters.iter().map(|p| &p.name);
             assert_eq!(
-                names.filter(|n| n.starts_with("lengthscale[")).count(),
+                names.filter(|n| n.starts_with("length_scale[")).count(),
                 if ard { factor.columns().len() } else { 0 }
             );
         }
@@ -290,8 +290,8 @@ fn expressions_set_every_argument() {
             let pick = |from: &[f64]| indices.iter().map(|&j| from[j]).collect::<Vec<_>>();
             for argument in kind.arguments {
                 let expected = match (argument.takes, argument.ungiven) {
-                    (ArgumentType::Lengthscales, _) => {
-                        lengthscales(&x, &indices, &units, Lengthscale::Median).unwrap()
+                    (ArgumentType::LengthScales, _) => {
+                        length_scales(&x, &indices, &units, LengthScale::Median).unwrap()
                     }
                     (ArgumentType::Centers, _) => pick(&units.center),
                     (ArgumentType::Scales, _) => pick(&units.scale),
@@ -314,7 +314,7 @@ fn arguments_are_checked() {
         );
         for argument in kind.arguments {
             let bad = match argument.takes {
-                ArgumentType::Lengthscales | ArgumentType::Scales | ArgumentType::Positive => vec![0.0, -1.0],
+                ArgumentType::LengthScales | ArgumentType::Scales | ArgumentType::Positive => vec![0.0, -1.0],
                 ArgumentType::Centers => vec![],
                 ArgumentType::Number => vec![-1e151],
                 ArgumentType::Fraction | ArgumentType::Flag => vec![-0.1, 1.1],
@@ -428,7 +428,7 @@ fn files_hold_the_arguments() {
             }
         }
     }
-    // Texts as the first version wrote them.
+    // Texts as the first version wrote them, which spelled length_scale as GPyTorch does.
     for text in [
         r#"{"factor":"stationary","profile":"gaussian","columns":[0,1],"lengthscale":[1.5,0.1],"ard":true,"isotropic":false}"#,
         r#"{"factor":"stationary","profile":"exponential","columns":[0],"lengthscale":[2.0],"ard":false,"isotropic":true}"#,
@@ -443,8 +443,14 @@ fn files_hold_the_arguments() {
     ] {
         let factor: Factor = serde_json::from_str(text).unwrap();
         factor.validate().unwrap();
-        assert_eq!(serde_json::to_string(&factor).unwrap(), text);
+        assert_eq!(serde_json::to_string(&factor).unwrap(), text.replace("lengthscale", "length_scale"));
     }
+    let x = Table::from_rows(&[[0.0], [1.0]]).unwrap();
+    let [old, new] = ["rbf(lengthscale=2)", "rbf(length_scale=2)"].map(|text| {
+        let kernel = KernelExpression::parse(text).unwrap().resolve(&x, &ColumnScaling::raw(1)).unwrap();
+        serde_json::to_string(&kernel).unwrap()
+    });
+    assert_eq!(old, new);
 }
 
 /// Collects every Rust source under a folder, without its unit tests.

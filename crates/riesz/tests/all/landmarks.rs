@@ -14,7 +14,7 @@ use crate::common::Stream;
 struct Case {
     rows: usize,
     columns: usize,
-    lengthscale: f64,
+    length_scale: f64,
     ridge: f64,
     landmarks: usize,
     noise: f64,
@@ -76,10 +76,10 @@ impl Case {
 /// cases.
 #[test]
 fn intervals_cover_the_landmark_error() {
-    let case = |columns, lengthscale, ridge, landmarks, noise, weighted| Case {
+    let case = |columns, length_scale, ridge, landmarks, noise, weighted| Case {
         rows: 1200,
         columns,
-        lengthscale,
+        length_scale,
         ridge,
         landmarks,
         noise,
@@ -100,7 +100,7 @@ fn intervals_cover_the_landmark_error() {
         let d = case.columns;
         let mut s = Stream(seed as u64 + 40);
         let rows = case.rows(&mut s);
-        let kernel = Kernel::gaussian(&vec![case.lengthscale; d]);
+        let kernel = Kernel::gaussian(&vec![case.length_scale; d]);
 
         let choice = LandmarkChoice { landmarks: case.landmarks, folds: 1, centered: true, seed: 1 };
         let mut survey = DataSurvey::new(rows.x.columns(), 2, case.weighted, choice.candidates(), 1);
@@ -196,14 +196,14 @@ fn waves(n: usize, noise: f64, seed: u64) -> LabelledRows {
 #[test]
 fn intervals_cover_the_landmark_error_of_classifiers() {
     let (mut shares, mut ratios) = (Vec::new(), Vec::new());
-    for (seed, (ridge, landmarks, lengthscale)) in
+    for (seed, (ridge, landmarks, length_scale)) in
         [(0.3, 60, 2.0), (1.0, 120, 2.0), (3.0, 60, 1.5), (0.1, 200, 3.0)].into_iter().enumerate()
     {
         let mut rows = waves(1000, 0.5, 70 + seed as u64);
         rows.y.data_mut().iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.2)));
         let labels: Vec<usize> = rows.y.data().iter().map(|y| *y as usize).collect();
         let names = ["no".to_string(), "yes".to_string()];
-        let kernel = Kernel::gaussian(&[lengthscale; 5]);
+        let kernel = Kernel::gaussian(&[length_scale; 5]);
         let kind = Kind::Classes { names: names.to_vec(), classifier: Classifier::Regression };
         let job = Job { ridge: Some(ridge), corrections: 0, kind, ..Job::new(landmarks) };
         let (_, fitted) = fit_landmarks(&job, &kernel, &rows);

@@ -202,7 +202,7 @@ fn scales_are_absorbed() {
     let parts: Kernel = Stationary {
         profile: Profile::Gaussian,
         columns: vec![1],
-        lengthscale: vec![0.5],
+        length_scale: vec![0.5],
         ard: true,
         isotropic: false,
     }
@@ -277,7 +277,7 @@ prop_compose! {
         let kernel = Stationary {
             profile: Profile::Gaussian,
             columns: (0..d).collect(),
-            lengthscale: vec![length; d],
+            length_scale: vec![length; d],
             ard: false,
             isotropic: true,
         };

@@ -196,7 +196,7 @@ fn auto_settings_are_the_best_on_held_out_folds() {
     let axes = |name: &str, values: &[f64]| {
         GridAxis::grid(&[GridAxis::new(name, values), GridAxis::new("multiple", &[4.0, 2.0, 1.0, 0.5, 0.25])])
     };
-    let scaled_kernel = |multiple: f64| kernel().with_lengthscales_times(multiple).unwrap();
+    let scaled_kernel = |multiple: f64| kernel().with_length_scales_times(multiple).unwrap();
 
     let grid = axes("ridge", &[10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4]);
     let parts = folds(24, 4, 3).unwrap();

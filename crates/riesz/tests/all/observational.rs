@@ -87,13 +87,13 @@ struct Setting<'a> {
     reference: &'a Table,
     w: &'a [f64],
     ridge: f64,
-    centred: bool,
+    centered: bool,
 }
 
 /// Returns a coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, with f without its
-/// intercept; if centred, around the mean of f.
+/// intercept; if centered, around the mean of f.
 fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f64 {
-    let Setting { model, truth, similarity: alike, reference, w, ridge, centred } = *setting;
+    let Setting { model, truth, similarity: alike, reference, w, ridge, centered } = *setting;
     let f = |row: &[f64]| -> f64 {
         (0..model.support_points.rows())
             .map(|i| {
@@ -120,7 +120,7 @@ fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f
         true => weights(alike, reference, w, ridge, columns, x),
     };
     let mean: f64 = (0..reference.rows()).map(|b| w[b] * f(&reference.row(b))).sum();
-    let center = if centred { mean } else { 0.0 };
+    let center = if centered { mean } else { 0.0 };
     let summand = |b: usize| conditional_weights[b] * (f(&mixed(b)) - center);
     model.intercept[output] + center + (0..reference.rows()).map(summand).sum::<f64>()
 }
@@ -130,7 +130,7 @@ fn normalised(weights: &[f64]) -> Vec<f64> {
     weights.iter().map(|w| w / total).collect()
 }
 
-fn lengthscales(d: usize, start: f64, step: f64) -> Vec<f64> {
+fn length_scales(d: usize, start: f64, step: f64) -> Vec<f64> {
     (0..d).map(|j| start + step * j as f64).collect()
 }
 
@@ -158,7 +158,7 @@ fn assert_exact(explanation: &Explanation, expected: impl Fn(usize, usize) -> Ve
 fn values_are_those_of_the_definition() {
     let d = 4;
     let rows = table(400, 3, d);
-    let scales = lengthscales(d, 0.7, 0.2);
+    let scales = length_scales(d, 0.7, 0.2);
     let gaussians: Vec<(usize, Factor)> = (0..d).map(|j| (j, gaussian as Factor)).collect();
     let single_product = || Truth { terms: vec![(1.0, gaussians.clone())], condition: gaussian };
     let sum = Truth {
@@ -173,7 +173,7 @@ fn values_are_those_of_the_definition() {
     let laplacians = Stationary {
         profile: Profile::Exponential,
         columns: vec![0, 2],
-        lengthscale: vec![1.1, 1.3],
+        length_scale: vec![1.1, 1.3],
         ard: true,
         isotropic: false,
     };
@@ -203,12 +203,12 @@ fn values_are_those_of_the_definition() {
             Players::singletons(rows.columns()),
             Players::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap(),
         ] {
-            for (ridge, centred) in [(1e-3, true), (0.1, true), (0.1, false)] {
+            for (ridge, centered) in [(1e-3, true), (0.1, true), (0.1, false)] {
                 let game = Game::Observational {
                     reference: Background { rows: reference.clone(), weights: weights.clone() },
                     conditional: ConditionalModel::Embedding(Conditioning {
                         kernel: condition.clone().into(),
-                        centred,
+                        centered,
                         ..Conditioning::with_ridge(ridge)
                     }),
                 };
@@ -223,7 +223,7 @@ fn values_are_those_of_the_definition() {
                     reference: &reference,
                     w: &w,
                     ridge,
-                    centred,
+                    centered,
                 };
                 let expected = |row: usize, o: usize| {
                     shapley(groups.players().len(), |players| {
@@ -250,7 +250,7 @@ fn kernels_without_product_form_condition_the_outputs() {
     let matern = Stationary {
         profile: Profile::Matern32,
         columns: (0..d).collect(),
-        lengthscale: vec![1.0; d],
+        length_scale: vec![1.0; d],
         ard: true,
         isotropic: true,
     };
@@ -258,7 +258,7 @@ fn kernels_without_product_form_condition_the_outputs() {
     let game = Game::Observational {
         reference: reference.clone().into(),
         conditional: ConditionalModel::Embedding(Conditioning {
-            kernel: ConditioningKernel::Given(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
+            kernel: ConditioningKernel::Given(Kernel::gaussian(&length_scales(d, 0.7, 0.2))),
             ..Conditioning::with_ridge(0.02)
         }),
     };
@@ -293,11 +293,11 @@ type Similarity = dyn Fn(&[bool], &[f64], &[f64]) -> f64;
 fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Similarity>)> {
     let l = |j: usize| 1.0 + 0.2 * j as f64;
     let isotropic = |profile| {
-        let lengthscale = (0..d).map(l).collect();
+        let length_scale = (0..d).map(l).collect();
         Kernel::from(Stationary {
             profile,
             columns: (0..d).collect(),
-            lengthscale,
+            length_scale,
             ard: true,
             isotropic: true,
         })
@@ -331,14 +331,14 @@ fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Similarity>)> {
         ),
         (
             "a product",
-            isotropic(Profile::Matern32) * Kernel::gaussian(&lengthscales(d, 0.7, 0.2)),
+            isotropic(Profile::Matern32) * Kernel::gaussian(&length_scales(d, 0.7, 0.2)),
             Box::new(move |on, u, v| matern(on, u, v) * product(gaussian)(on, u, v)),
         ),
     ]
 }
 
 /// Kernels without product form are conditioned by their own family over the given columns, as published
-/// (equation C.5), and shrunk towards the intercept unless the game is centred.
+/// (equation C.5), and shrunk towards the intercept unless the game is centered.
 #[test]
 fn kernels_are_conditioned_by_their_own_family() {
     let d = 4;
@@ -349,14 +349,14 @@ fn kernels_are_conditioned_by_their_own_family() {
         let (reference_outputs, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
         for groups in [None, Some(Players::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
             let groups = groups.unwrap_or_else(|| Players::singletons(rows.columns()));
-            for (centred, row_weights) in
+            for (centered, row_weights) in
                 [(true, None), (false, None), (false, Some(weights_of_rows.clone()))]
             {
                 let w = normalised(row_weights.as_deref().unwrap_or(&[1.0; 14]));
                 let ridge = 0.02;
                 let explain = |kernel, approximation| {
                     let conditioning =
-                        Conditioning { kernel, centred, approximation, ..Conditioning::with_ridge(ridge) };
+                        Conditioning { kernel, centered, approximation, ..Conditioning::with_ridge(ridge) };
                     let reference = Background { rows: reference.clone(), weights: row_weights.clone() };
                     let game = Game::Observational { reference, conditional: conditioning.into() };
                     Explainer::new(&model, Question::from(game).with_players(Some(groups.clone())))?
@@ -365,7 +365,7 @@ fn kernels_are_conditioned_by_their_own_family() {
                 let exact = explain(ConditioningKernel::OwnFamily, Approximation::Exact).unwrap();
                 let expected = |row: usize, o: usize| {
                     let mean: f64 = reference_outputs.column(o).iter().zip(&w).map(|(f, w)| f * w).sum();
-                    let center = if centred { mean } else { model.intercept[o] };
+                    let center = if centered { mean } else { model.intercept[o] };
                     shapley(groups.players().len(), |players| {
                         let mut on = vec![false; d];
                         for (player, _) in groups.players().iter().zip(players).filter(|(_, is)| **is) {
@@ -419,7 +419,7 @@ fn kernels_are_conditioned_by_their_own_family() {
 fn the_family_of_products_is_products() {
     let d = 3;
     let (rows, reference) = (table(400, 3, d), table(50, 14, d));
-    let scales = lengthscales(d, 0.7, 0.2);
+    let scales = length_scales(d, 0.7, 0.2);
     let explain = |kernel: Kernel, conditioning, approximation| {
         let conditioning =
             Conditioning { kernel: conditioning, approximation, ..Conditioning::with_ridge(0.02) };
@@ -451,7 +451,7 @@ fn the_family_of_products_is_products() {
         reference: &reference,
         w: &w,
         ridge: 0.02,
-        centred: true,
+        centered: true,
     };
     let expected = |row: usize, o: usize| shapley(d, |on| value(&setting, on, &rows.row(row), o));
     let gradients = ConjugateGradients { tolerance: 1e-9, landmarks: 5, iterations: 500 };
@@ -496,7 +496,7 @@ fn limits_are_the_interventional_game_and_the_intercept() {
         let game = Game::Observational {
             reference: reference.clone().into(),
             conditional: ConditionalModel::Embedding(Conditioning {
-                centred: false,
+                centered: false,
                 ..Conditioning::with_ridge(ridge)
             }),
         };
@@ -518,7 +518,7 @@ fn limits_are_the_interventional_game_and_the_intercept() {
 #[test]
 fn samples_agree_with_all_coalitions_and_threads_do_not_matter() {
     let d = 8;
-    let (model, rows) = (model(Kernel::gaussian(&lengthscales(d, 1.5, 0.2)), 40, d), table(400, 3, d));
+    let (model, rows) = (model(Kernel::gaussian(&length_scales(d, 1.5, 0.2)), 40, d), table(400, 3, d));
     let explain = |coalitions, std_error, threads| {
         with_threads(threads, || {
             let question = Question::from(Game::observational(&model));
@@ -639,7 +639,7 @@ fn approximations_converge_to_the_exact_values() {
         let kernel: Kernel = Stationary {
             profile,
             columns: vec![0, 1, 2],
-            lengthscale: vec![1.0, 1.2, 1.4],
+            length_scale: vec![1.0, 1.2, 1.4],
             ard: true,
             isotropic: false,
         }
@@ -653,7 +653,7 @@ fn approximations_converge_to_the_exact_values() {
             "{profile:?}"
         );
     }
-    let periodic = Kernel::from(riesz::kernel::Periodic { columns: [0], period: 1.0, lengthscale: 1.0 })
+    let periodic = Kernel::from(riesz::kernel::Periodic { columns: [0], period: 1.0, length_scale: 1.0 })
         * Kernel::gaussian(&[1.0, 1.0, 1.0]);
     let model = KernelExpansion { kernel: periodic, ..model.clone() };
     for (approximation, culprit) in
@@ -700,7 +700,7 @@ fn approximations_take_the_reference_block_by_block() {
     let matern = Stationary {
         profile: Profile::Matern32,
         columns: (0..d).collect(),
-        lengthscale: vec![1.0; d],
+        length_scale: vec![1.0; d],
         ard: true,
         isotropic: true,
     };

@@ -42,7 +42,7 @@ struct Truth<'a> {
     players: &'a [Vec<usize>],
     /// The conditioning similarity over the marked columns.
     similarity: SimilarityFn<'a>,
-    centred: bool,
+    centered: bool,
     /// Whether the kernel has one factor per player.
     factors: bool,
 }
@@ -87,7 +87,7 @@ impl Truth<'_> {
                             (0..x.len()).filter(|&c| present[c]).for_each(|c| row[c] = x[c]);
                         }
                         weighted_rows.push((row, row_weight));
-                        if self.centred {
+                        if self.centered {
                             weighted_rows.push((reference[b].clone(), missing * w[b]));
                         }
                     }
@@ -122,7 +122,7 @@ fn assert_moments(explained: &Explanation, means: &Matrix, joint: &[Matrix], lab
     }
 }
 
-/// Kernels of one product, of several and of none; weights, groups, another conditioning kernel, centred or
+/// Kernels of one product, of several and of none; weights, groups, another conditioning kernel, centered or
 /// not, two outputs.
 #[test]
 fn covariances_are_those_of_sums_over_coalitions() {
@@ -162,10 +162,10 @@ fn covariances_are_those_of_sums_over_coalitions() {
         for groups in [Players::singletons(x.columns()), Players::named(x.columns(), &pair).unwrap()] {
             let players: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
             let p = players.len();
-            for centred in [true, false] {
+            for centered in [true, false] {
                 let mut settings = Conditioning::with_ridge(RIDGE);
                 settings.kernel = ConditioningKernel::Given(conditioning.clone());
-                settings.centred = centred;
+                settings.centered = centered;
                 let game = Game::Observational { reference: reference.clone(), conditional: settings.into() };
                 let question = Question::from(game).with_players(Some(groups.clone())).with_covariance();
                 let explainer = Explainer::new(&fit.model, question)
@@ -177,11 +177,11 @@ fn covariances_are_those_of_sums_over_coalitions() {
                     reference: &reference,
                     players: &players,
                     similarity: &laplacian,
-                    centred,
+                    centered,
                     factors,
                 };
                 let truth = truth.functionals(&posterior, &rows);
-                let label = format!("{name} {p} {centred}");
+                let label = format!("{name} {p} {centered}");
                 close(&functionals.prior_covariance, &truth.prior_covariance, &label);
                 close(&functionals.columns, &truth.columns, &label);
                 assert!(functionals.constants.iter().all(|c| *c == 0.0));

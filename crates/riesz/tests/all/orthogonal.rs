@@ -11,11 +11,11 @@ use riesz::{Error, Kernel, Players, Table};
 use crate::common::{Stream, Terms};
 use crate::discrepancy::{ESTIMATORS, RUNS, drawn, kernel, level, rows, settings, terms};
 
-/// For each term its scale and, for each player, the centred kernel k̃ between all rows.
-type Centred = Vec<(f64, Vec<Option<Vec<Vec<f64>>>>)>;
+/// For each term its scale and, for each player, the centered kernel k̃ between all rows.
+type Centered = Vec<(f64, Vec<Option<Vec<Vec<f64>>>>)>;
 
-/// The kernels of the players, centred over all rows by the definition.
-fn centred(points: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centred {
+/// The kernels of the players, centered over all rows by the definition.
+fn centered(points: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centered {
     let n = points.len();
     let player_kernel = |factors: &[(usize, Kernel)], player: &[usize]| -> Option<Vec<Vec<f64>>> {
         let kernels: Vec<&Kernel> =
@@ -47,13 +47,13 @@ fn centred(points: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centre
 /// Returns sums over pairs of rows by order: of one player, of two players (those present), and of more
 /// (all).
 fn orders(
-    centred: &Centred,
+    centered: &Centered,
     w: &dyn Fn(usize, usize) -> f64,
     n: usize,
     present: &dyn Fn(usize) -> bool,
 ) -> [f64; 3] {
     let mut sums = [0.0; 3];
-    for (scale, players) in centred {
+    for (scale, players) in centered {
         let matrices: Vec<&Vec<Vec<f64>>> =
             players.iter().enumerate().filter(|(p, _)| present(*p)).filter_map(|(_, k)| k.as_ref()).collect();
         for i in 0..n {
@@ -74,21 +74,21 @@ fn orders(
     sums
 }
 
-fn check(result: &TestResult, centred: &Centred, w: &dyn Fn(usize, usize) -> f64, n: usize) {
+fn check(result: &TestResult, centered: &Centered, w: &dyn Fn(usize, usize) -> f64, n: usize) {
     let attributions = result.attributions.as_ref().unwrap();
     let (values, marginal) = (&attributions.explanation.values, attributions.marginal.as_ref().unwrap());
     let p = values.len();
     let close = |a: f64, b: f64, label: &str| {
         assert!((a - b).abs() < 1e-10 * (1.0 + b.abs()), "{label}: {a} {b}");
     };
-    let [first_order, two, higher_order] = orders(centred, w, n, &|_| true);
+    let [first_order, two, higher_order] = orders(centered, w, n, &|_| true);
     close(result.statistic, first_order + two, "statistic");
     match &attributions.higher_order {
         Some(remainder) => close(remainder.statistic, higher_order, "beyond"),
         None => assert!(p < 3),
     }
     let expected = shapley(p, |coalition| {
-        let [first_order, two, _] = orders(centred, w, n, &|j| coalition[j]);
+        let [first_order, two, _] = orders(centered, w, n, &|j| coalition[j]);
         first_order + two
     });
     let bound = attributions.explanation.certificate().unwrap();
@@ -96,14 +96,14 @@ fn check(result: &TestResult, centred: &Centred, w: &dyn Fn(usize, usize) -> f64
     for j in 0..p {
         close(values[j], expected[j], "value");
         assert!((values[j] - expected[j]).abs() <= bound.bound + 1e-12);
-        close(marginal.values[j], orders(centred, w, n, &|l| l == j)[0], "alone");
+        close(marginal.values[j], orders(centered, w, n, &|l| l == j)[0], "alone");
     }
     let interactions = attributions.interactions.as_ref().unwrap();
     for j in 0..p {
         for l in 0..p {
             let expected = match j == l {
                 true => marginal.values[j],
-                false => orders(centred, w, n, &|k| k == j || k == l)[1] / 2.0,
+                false => orders(centered, w, n, &|k| k == j || k == l)[1] / 2.0,
             };
             close(interactions.values[(j, l)], expected, "pair");
         }
@@ -151,7 +151,7 @@ proptest! {
                 _ => 1.0 / pairs(if a { n } else { m }),
             }
         };
-        check(&result, &centred(&pooled, &kernel_terms, &players), &w, n + m);
+        check(&result, &centered(&pooled, &kernel_terms, &players), &w, n + m);
         if estimator == MmdEstimator::Biased {
             let attributions = result.attributions.unwrap();
             prop_assert!(attributions.explanation.values.iter().chain(&attributions.marginal.unwrap().values).all(|v| *v > -1e-10));
@@ -173,7 +173,7 @@ proptest! {
         let grand_mean = (0..n).map(mean).sum::<f64>() / n as f64;
         let w = |i: usize, j: usize| (l[i][j] - mean(i) - mean(j) + grand_mean) / ((n - 1) * (n - 1)) as f64;
         let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
-        check(&test.run(&x, &y).unwrap(), &centred(&rows(&x), &kernel_terms, &players), &w, n);
+        check(&test.run(&x, &y).unwrap(), &centered(&rows(&x), &kernel_terms, &players), &w, n);
     }
 }
 
@@ -357,7 +357,7 @@ fn degenerate_columns_groups_and_kernels() {
     assert!(result.statistic.is_finite() && result.attributions.unwrap().higher_order.is_none());
 }
 
-/// An offset of a million does not reduce the power of a centred factor.
+/// An offset of a million does not reduce the power of a centered factor.
 #[test]
 fn offsets_do_not_take_the_power() {
     let mut s = Stream(1);
@@ -447,7 +447,7 @@ fn the_bound_covers_rounding_of_centring() {
         let mut s = Stream(seed);
         let (n, wide) = (8, 10_f64.powf(1.0 + 4.0 * s.uniform()));
         let (x, y) = (s.normals(n, 2), s.normals(n, 1));
-        // exp(-r²/2ℓ²) - 1, centred like the kernel.
+        // exp(-r²/2ℓ²) - 1, centered like the kernel.
         let l: Vec<Vec<f64>> = (0..n)
             .map(|i| (0..n).map(|j| (-((y.get(i, 0) - y.get(j, 0)) / wide).powi(2) / 2.0).exp_m1()).collect())
             .collect();

@@ -177,7 +177,7 @@ fn landmarks_are_tuned_on_some_duels() {
         fit.model.as_ref().unwrap_err().contains("vanish")
             && fit.function.log_odds(&items, &[(0, 1)], None).unwrap()[0].is_finite()
     );
-    assert!(fit.function.moments(&items, &[(0, 1)], None).unwrap_err().to_string().contains("draws = 0"));
+    assert!(fit.function.moments(&items, &[(0, 1)], None).unwrap_err().to_string().contains("n_samples = 0"));
     settings.landmarks = 0;
     assert!(settings.fit(&items, &duels).unwrap_err().to_string().contains("landmarks = 0"));
 }

@@ -40,7 +40,7 @@ pub fn example(setting: &Setting) -> Value {
         Range::ClassWeight => json!("balanced"),
         Range::Index => json!("banzhaf(0.3)"),
         Range::Unions => json!([["x0", "x1"], "x2"]),
-        Range::Kernel => json!("rbf(lengthscale=2)"),
+        Range::Kernel => json!("rbf(length_scale=2)"),
     }
 }
 
@@ -83,14 +83,20 @@ fn a_setting_is_used_or_refused_by_its_name() {
 #[test]
 fn refusals_name_the_allowed_values() {
     for (input, words) in [
-        (json!({"ridge": -1}), "ridge = -1 is not allowed: it is a positive number"),
-        (json!({"ridge": "much"}), "ridge = 'much' is not allowed"),
-        (json!({"landmarks": 0}), "landmarks = 0 is not allowed: it is a whole number from 1"),
-        (json!({"landmarks": 2.5}), "landmarks = 2.5"),
-        (json!({"conjugate_gradients": 1}), "it is a number between 0 and 1"),
-        (json!({"draws": 1}), "draws = 1 is not allowed: it is a whole number from 2"),
+        (json!({"conditional_ridge": -1}), "conditional_ridge = -1 is not allowed: it is a positive number"),
+        (json!({"conditional_ridge": "much"}), "conditional_ridge = 'much' is not allowed"),
+        (
+            json!({"n_conditional_landmarks": 0}),
+            "n_conditional_landmarks = 0 is not allowed: it is a whole number from 1",
+        ),
+        (json!({"n_conditional_landmarks": 2.5}), "n_conditional_landmarks = 2.5"),
+        (json!({"cg_tol": 1}), "it is a number between 0 and 1"),
+        (
+            json!({"n_conditional_samples": 1}),
+            "n_conditional_samples = 1 is not allowed: it is a whole number from 2",
+        ),
         (json!({"game": "shap"}), "game = 'shap' is not allowed: it is one of functional, baseline"),
-        (json!({"centred": 1}), "it is true or false"),
+        (json!({"centered": 1}), "it is true or false"),
         (json!({"conditioning_kernel": "rbg"}), "rbg"),
         (json!({"conditioning_kernel": {"terms": 3}}), "it is a kernel"),
         (json!({"coalition": 3}), "setting = coalition is not allowed: it is one of game, index"),
@@ -98,7 +104,7 @@ fn refusals_name_the_allowed_values() {
         let error = settings(input.clone()).unwrap_err().to_string();
         assert!(error.contains(words), "{input}: {error}");
     }
-    assert_eq!(settings(json!({"ridge": null})).unwrap(), Settings::default());
+    assert_eq!(settings(json!({"conditional_ridge": null})).unwrap(), Settings::default());
 }
 
 #[test]
@@ -113,10 +119,10 @@ fn impossible_questions_are_refused_with_reasons() {
     assert!(refusal(json!({"game": "functional"}), Subject::Model).contains("no use for a background"));
     assert!(refusal(json!({"game": "functional"}), Subject::Program).contains("whose kernel is known"));
     assert!(refusal(json!({"game": "baseline"}), Subject::Protection).contains("protected"));
-    let two = json!({"game": "observational", "landmarks": 3, "random_features": 3});
+    let two = json!({"game": "observational", "n_conditional_landmarks": 3, "n_random_features": 3});
     assert!(
         refusal(two, Subject::Model)
-            .contains("landmarks = 3 is not allowed: random_features is an alternative")
+            .contains("n_conditional_landmarks = 3 is not allowed: n_random_features is an alternative")
     );
     let along = json!({"game": "observational", "estimator": "permutation"});
     assert!(refusal(along, Subject::Function).contains("permutations estimate the interventional game"));
@@ -141,8 +147,9 @@ fn defaults_follow_from_subject_and_source() {
 #[test]
 fn questions_are_read_back_from_their_files() {
     let input = json!({
-        "game": "observational", "ridge": 0.1, "centred": false, "conditioning_kernel": "rbf(lengthscale=2)",
-        "landmarks": 9, "coalitions": 100, "seed": 7
+        "game": "observational", "conditional_ridge": 0.1, "centered": false,
+        "conditioning_kernel": "rbf(length_scale=2)",
+        "n_conditional_landmarks": 9, "n_coalitions": 100, "random_state": 7
     });
     let model = model();
     let groups = Players::named(model.columns(), &[("pair", vec!["x0", "x2"])]).unwrap();

@@ -308,7 +308,7 @@ fn invalid_ranking_requests_are_refused() {
         RankingRequest { draws, level, ..RankingRequest::default() }
             .summarise_log_odds(&fit.flow(&queried).unwrap())
     };
-    assert!(ask(1, 0.95).unwrap_err().to_string().contains("2 or more draws"));
+    assert!(ask(1, 0.95).unwrap_err().to_string().contains("2 or more samples"));
     assert!(ask(10, 1.0).unwrap_err().to_string().contains("between 0 and 1"));
     let single = RankingRequest::default().summarise_log_odds(&fit.flow(&queried.select_rows(&[0])).unwrap());
     assert!(single.unwrap_err().to_string().contains("2 rows"));

@@ -15,7 +15,7 @@ fn table(from: usize, n: usize) -> Table {
 }
 
 fn kernel() -> Kernel {
-    let periodic = Kernel::from(Periodic { columns: [2], period: 2.3, lengthscale: 1.1 });
+    let periodic = Kernel::from(Periodic { columns: [2], period: 2.3, length_scale: 1.1 });
     let categorical = Kernel::from(Categorical { columns: [3], similarity: 0.4 });
     2.0 * (stationary(Profile::Gaussian, 0, 0.8)
         * stationary(Profile::Exponential, 1, 1.2)

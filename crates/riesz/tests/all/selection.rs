@@ -16,10 +16,10 @@ fn indices(value: &Value) -> Vec<usize> {
     numbers(value).iter().map(|v| *v as usize).collect()
 }
 
-fn rbf(lengthscale: f64, width: usize) -> Kernel {
+fn rbf(length_scale: f64, width: usize) -> Kernel {
     let columns = (0..width).collect();
-    let lengthscale = vec![lengthscale; width];
-    Stationary { profile: Profile::Gaussian, columns, lengthscale, ard: false, isotropic: true }.into()
+    let length_scale = vec![length_scale; width];
+    Stationary { profile: Profile::Gaussian, columns, length_scale, ard: false, isotropic: true }.into()
 }
 
 fn linear(width: usize) -> Kernel {
@@ -65,7 +65,7 @@ fn cross_validation_of_ridge_agrees_with_scikit_learn() {
     let grid = GridAxis::grid(&axes);
     let kernel = rbf(reference["lengthscale"].as_f64().unwrap(), 3);
     let validation = cross_validate(&grid, &x, &y, &indices(&reference["fold"]), |point, x, y, _| {
-        let mut ridge = KernelRidge::new(kernel.with_lengthscales_times(point[0]).unwrap(), point[1]);
+        let mut ridge = KernelRidge::new(kernel.with_length_scales_times(point[0]).unwrap(), point[1]);
         ridge.center = false;
         Ok(ridge.fit(x, y)?.model)
     })
@@ -120,7 +120,7 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
         GridAxis::new("c", &numbers(&reference["costs"])),
     ];
     let svc = |point: &Vec<f64>, x: &Table, labels: &[usize]| -> Result<riesz::KernelExpansion> {
-        let kernel = kernel.with_lengthscales_times(point[0]).unwrap();
+        let kernel = kernel.with_length_scales_times(point[0]).unwrap();
         let mut svc = SupportVectorClassifier::new(kernel, point[1]);
         svc.tolerance = 1e-7;
         Ok(svc.fit(x, labels, &classes)?.model)
@@ -224,7 +224,7 @@ fn ties_go_to_the_smoother_model_and_ends_are_reported() {
             "the best ridge, 10, is the largest value tried"
         ]
     );
-    let Some(Kernel { terms }) = selection.best.kernel.with_lengthscales_times(1.0) else { panic!() };
+    let Some(Kernel { terms }) = selection.best.kernel.with_length_scales_times(1.0) else { panic!() };
     assert!((terms[0].factors[0].parameters()[0].log_value - 2.0_f64.ln()).abs() < 1e-15);
     // A kernel without length scales has one row in the table, and is at no edge of the grid.
     let selection =

@@ -12,8 +12,8 @@ use riesz::{Error, Kernel, Matrix, Table};
 use crate::common::{Stream, fixture, largest_difference, lists, matrix, numbers, stationary, with_threads};
 
 fn joint(profile: Profile, columns: Vec<usize>, ard: bool) -> Kernel {
-    let lengthscale = columns.iter().map(|j| 0.9 + 0.3 * *j as f64).collect();
-    Stationary { profile, columns, lengthscale, ard, isotropic: true }.into()
+    let length_scale = columns.iter().map(|j| 0.9 + 0.3 * *j as f64).collect();
+    Stationary { profile, columns, length_scale, ard, isotropic: true }.into()
 }
 
 /// Returns kernels of all kinds: products, joint distances, sums of products, a varying diagonal; the last
@@ -22,7 +22,7 @@ fn kernels() -> Vec<(&'static str, Kernel)> {
     let level = || Kernel::from(Categorical::on_column(2));
     let linear: Kernel =
         Linear { columns: vec![0, 1], center: vec![0.1, -0.2], scale: vec![1.0, 2.0] }.into();
-    let periodic: Kernel = Periodic { columns: [0], period: 1.7, lengthscale: 1.1 }.into();
+    let periodic: Kernel = Periodic { columns: [0], period: 1.7, length_scale: 1.1 }.into();
     vec![
         ("Gaussian, a length scale a column", 1.2 * Kernel::gaussian(&[0.8, 1.3])),
         ("Gaussian, one length scale", 0.7 * joint(Profile::Gaussian, vec![0, 1, 2], false)),
@@ -258,8 +258,8 @@ fn it_agrees_with_gpflow() {
     for case in reference["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
         let profile = if case["profile"] == "gaussian" { Profile::Gaussian } else { Profile::Matern32 };
-        let (columns, lengthscale) = (vec![0, 1, 2], numbers(&case["lengthscale"]));
-        let kernel: Kernel = Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into();
+        let (columns, length_scale) = (vec![0, 1, 2], numbers(&case["lengthscale"]));
+        let kernel: Kernel = Stationary { profile, columns, length_scale, ard: true, isotropic: true }.into();
         let (mean, targets) = (matrix(&case["mean"]), matrix(&reference["y"]));
         let y = Matrix::from_row_major(
             60,
@@ -422,7 +422,7 @@ fn it_is_a_setting_of_the_gaussian_process() {
     let gp = ModelKind::named("gp").unwrap();
     let mut task = FitTask::new(&x, Target::Numbers(y.clone()), Kernel::gaussian(&[1.0, 1.0]));
     task.settings =
-        gp.values([("landmarks".to_string(), 15.into()), ("noise".to_string(), 0.1.into())]).unwrap();
+        gp.values([("n_landmarks".to_string(), 15.into()), ("noise".to_string(), 0.1.into())]).unwrap();
     task.seed = 3;
     let fitted = gp.fit(&task).unwrap();
     assert_eq!(fitted.model.support_points, inducing_points(&x, 15, 3).unwrap());
@@ -437,7 +437,7 @@ fn it_is_a_setting_of_the_gaussian_process() {
     task.target = Target::Numbers(Matrix::column_vector(y.column(0)));
     task.row_noise = Some(noise_variances);
     assert!(gp.fit(&task).unwrap().model.model_card.iter().any(|fact| fact.name == "noise of single rows"));
-    let refused = ModelKind::named("svr").unwrap().values([("landmarks".to_string(), 15.into())]);
+    let refused = ModelKind::named("svr").unwrap().values([("n_landmarks".to_string(), 15.into())]);
     assert!(matches!(refused, Err(Error::Unused { .. })));
 }
 

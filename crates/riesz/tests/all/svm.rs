@@ -140,7 +140,7 @@ fn unusual(which: usize) -> Kernel {
         1 => linear + Kernel::constant(0.5),
         2 => Kernel::stationary(Profile::Exponential, &[1.0, 0.5]) + 0.3 * linear,
         _ => {
-            let periodic: Kernel = Periodic { columns: [1], lengthscale: 1.0, period: 2.0 }.into();
+            let periodic: Kernel = Periodic { columns: [1], length_scale: 1.0, period: 2.0 }.into();
             2.0 * (periodic * Kernel::gaussian(&[0.7])) + linear
         }
     }

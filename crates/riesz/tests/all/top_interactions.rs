@@ -100,16 +100,16 @@ proptest! {
 }
 
 /// Returns a model with terms of many players, with more pairs than one round of the search evaluates.
-fn large_model(d: usize, n: usize, lengthscale: impl Fn(usize) -> f64, s: &mut Stream) -> KernelExpansion {
-    let lengthscales: Vec<f64> = (0..d).map(lengthscale).collect();
-    let first = Kernel::gaussian(&lengthscales);
+fn large_model(d: usize, n: usize, length_scale: impl Fn(usize) -> f64, s: &mut Stream) -> KernelExpansion {
+    let length_scales: Vec<f64> = (0..d).map(length_scale).collect();
+    let first = Kernel::gaussian(&length_scales);
     let second = (0..d / 2).fold(Kernel::constant(0.5), |product, j| {
-        product * stationary(Profile::Matern52, 2 * j, 3.0 * lengthscales[j])
+        product * stationary(Profile::Matern52, 2 * j, 3.0 * length_scales[j])
     });
     // Factors of either sign, some of them 0.
     let linear = |j| Linear { columns: vec![j], center: vec![0.0], scale: vec![2.0] };
     let third = (2..40).fold(Kernel::from(linear(0)) * Kernel::from(linear(1)), |product, j| {
-        product * stationary(Profile::Gaussian, j, 3.0 * lengthscales[j])
+        product * stationary(Profile::Gaussian, j, 3.0 * length_scales[j])
     });
     let coef = Matrix::from_row_major(n, 2, (0..2 * n).map(|_| s.signed()).collect());
     KernelExpansion::new(first + second + third, s.normals(n, d), coef, vec![0.2, 0.1]).unwrap()
@@ -214,11 +214,11 @@ fn sparse_rows_of_ten_thousand_players() {
     };
     let (points, rows, background) = (sparse(n), sparse(2), sparse(2));
     let coef: Vec<f64> = (0..n).map(|i| ((7 * i) % 5) as f64 - 1.8).collect();
-    let lengthscale = 1.3;
-    let kernel = Kernel::gaussian(&vec![lengthscale; d]);
+    let length_scale = 1.3;
+    let kernel = Kernel::gaussian(&vec![length_scale; d]);
     let model =
         KernelExpansion::new(kernel, points.clone(), Matrix::column_vector(coef.clone()), vec![0.0]).unwrap();
-    let factor = |u: f64, v: f64| (-0.5 * ((u - v) / lengthscale).powi(2)).exp();
+    let factor = |u: f64, v: f64| (-0.5 * ((u - v) / length_scale).powi(2)).exp();
     for kind in KINDS {
         for game in [Game::Functional, Game::Interventional { background: background.clone().into() }] {
             let explainer = Explainer::new(&model, ask(&model, &game, kind)).unwrap();

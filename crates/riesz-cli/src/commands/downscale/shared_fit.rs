@@ -16,7 +16,7 @@ use crate::io::aggregates::{AggregateArgs, Aggregated, FamilyName, OperatorName}
 use crate::io::duels::first_of;
 
 /// Kernel at which the tuning of the mediators' kernel starts.
-pub(super) const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
+pub(super) const MEDIATOR_KERNEL: &str = "rbf(length_scale=0.5, ard)";
 
 /// Names of entries of the model card: how targets aggregate rows, and the column of the rows' weights.
 pub(super) const TARGETS_ARE: &str = "targets are";
@@ -29,7 +29,7 @@ pub struct Learn {
     #[command(flatten)]
     pub data: AggregateArgs,
     /// Kernel between rows, an expression, at which tuning starts; 'riesz fit --help' describes kernels
-    #[arg(long, value_name = "EXPR", default_value = "rbf(lengthscale=1, ard)")]
+    #[arg(long, value_name = "EXPR", default_value = "rbf(length_scale=1, ard)")]
     pub kernel: String,
     /// Variance of the noise of a target, in units of the targets' variance, at which tuning starts [default:
     /// 0.03]
@@ -51,14 +51,14 @@ pub struct Learn {
     /// Keep kernel and noise fixed instead of tuning them
     #[arg(long)]
     pub no_tuning: bool,
-    /// Use the conventions of the published experiments: mediators are not centred and have a fixed ridge of
+    /// Use the conventions of the published experiments: mediators are not centered and have a fixed ridge of
     /// 0.01; all other parameters are tuned by the marginal likelihood alone; inducing points use a
     /// variational bound (VFE)
     #[arg(long)]
     pub published: bool,
     /// Make the map add up to the targets exactly, as if they had no noise: for means and sums over the bags'
     /// own rows
-    #[arg(long, conflicts_with_all = ["noise", "published", "inducing", "se", "mediators"])]
+    #[arg(long, conflicts_with_all = ["noise", "published", "inducing", "target_std", "mediators"])]
     pub exact_totals: bool,
     /// Number of inducing points [default: an exact fit up to 10,000 rows and 4,000 bags, with mediators up
     /// to 50,000 rows; beyond that up to 1,000 points]

@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     pub clusters: Option<usize>,
     /// Largest number of clusters to try
-    #[arg(long = "most", value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     pub max_clusters: usize,
     /// Clustering method
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]

@@ -63,7 +63,7 @@ pub struct Args {
     /// (observational) Smoothing of the conditional distributions [default: the value that predicts left-out
     /// items best]
     #[arg(long, value_name = "RIDGE")]
-    pub ridge: Option<f64>,
+    pub conditional_ridge: Option<f64>,
     /// Properties that form one player, 'name=col,col;name=col', or a file with one group per line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
@@ -78,7 +78,7 @@ pub struct Args {
     /// Estimate values, with standard errors, from N random orders of the properties, at least 16: for models
     /// with many properties and landmarks, whose exact values take long
     #[arg(long, value_name = "N")]
-    pub permutations: Option<usize>,
+    pub orders: Option<usize>,
     /// With --left: one mean over the duels with all others, or with the items in the first column of a table
     #[arg(long, value_name = "all|FILE", value_hint = ValueHint::FilePath, requires = "left", conflicts_with = "right")]
     pub against: Option<PathBuf>,
@@ -209,7 +209,7 @@ fn question(
     };
     check_game("--matches", Absent::Matches, args.matches.is_some())?;
     check_game("--baseline", Absent::Baseline, args.baseline.is_some())?;
-    check_game("--ridge", Absent::Observational, args.ridge.is_some())?;
+    check_game("--conditional-ridge", Absent::Observational, args.conditional_ridge.is_some())?;
     let without_background = matches!(args.game, Absent::Matches | Absent::Baseline | Absent::Functional);
     if without_background && (args.background.is_some() || args.background_rows.is_some()) {
         return Err(Failure::input("a background of items is not used in this game: leave it out"));
@@ -234,7 +234,7 @@ fn question(
         Absent::Paired => DuelGame::Paired(background()?),
         Absent::Functional => DuelGame::Functional,
         Absent::Observational => {
-            let ridge = args.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+            let ridge = args.conditional_ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
             DuelGame::Observational(background()?, Conditioning { ridge, seed, ..Conditioning::default() })
         }
         Absent::Baseline => {
@@ -263,8 +263,11 @@ fn question(
     };
     let groups = groups.map_or(Vec::new(), |groups| groups.players().iter().map(named).collect());
     let index: ValueIndex = args.index.parse()?;
-    let (covariance, permutations) = (args.covariance, args.permutations);
-    Ok((DuelQuestion { groups, index, covariance, permutations, seed, ..DuelQuestion::new(game) }, facts))
+    let (covariance, orders) = (args.covariance, args.orders);
+    Ok((
+        DuelQuestion { groups, index, covariance, permutations: orders, seed, ..DuelQuestion::new(game) },
+        facts,
+    ))
 }
 
 /// Writes the values as a table, or the explanation as JSON.

@@ -28,7 +28,7 @@ use crate::io::output::Output;
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz prefer fit battles.csv --sides model_a,model_b --outcome winner -o m.riesz
+  riesz prefer fit battles.jsonl -o m.riesz                 columns model_a, model_b and winner
   riesz prefer fit games.csv --sides home,away --scores home_goals,away_goals --home home -o m.riesz
   riesz prefer fit players.csv matches.csv --id name -o m.riesz
   riesz prefer fit phones.csv votes.csv --sides first,second --outcome choice -o m.riesz

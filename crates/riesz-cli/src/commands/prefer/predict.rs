@@ -63,7 +63,7 @@ pub struct DuelRequest {
     pub duels: Option<PathBuf>,
     /// One duel: the name of the left item, or of the left bag with --members; without --right, its duels
     /// with all others
-    #[arg(long, value_name = "ITEM", conflicts_with = "duels")]
+    #[arg(long, value_name = "ITEM", conflicts_with_all = ["duels", "winner", "loser", "sides"])]
     pub left: Option<String>,
     /// The right item's name
     #[arg(long, value_name = "ITEM", requires = "left")]

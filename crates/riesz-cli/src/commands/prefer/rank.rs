@@ -23,10 +23,10 @@ const SPECR_MAX_ITEMS: usize = 400;
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz prefer rank battles.csv --sides model_a,model_b --outcome winner        a leaderboard from names alone
+  riesz prefer rank battles.jsonl        a leaderboard from names alone
   riesz prefer rank games.csv --sides home,away --scores home_goals,away_goals --home home
   riesz prefer rank players.csv matches.csv --id name
-  riesz prefer rank players.csv matches.csv --circles 20 -o ranks.csv --plot ladder.svg
+  riesz prefer rank players.csv matches.csv --cycles 20 -o ranks.csv --plot ladder.svg
 
 Fits the nested model, and prints the share of the log odds that no utility explains (cyclic share), the
 marginal likelihoods of a ranking and of cycles, and SpecR with its distribution for a perfect ranking
@@ -42,10 +42,10 @@ pub struct Args {
     pub effects: EffectArgs,
     /// Number of cycles to list: A beats B, B beats C, and C beats A
     #[arg(long, value_name = "N", default_value_t = 5)]
-    pub circles: usize,
-    /// Number of joint draws from the posterior
+    pub cycles: usize,
+    /// Number of joint samples from the posterior
     #[arg(long, value_name = "N", default_value_t = 512)]
-    pub draws: usize,
+    pub samples: usize,
     /// Also draw the ladder: items by utility with intervals and ranks, and cycles as arrows; .svg or .png
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
@@ -67,7 +67,7 @@ fn ranked(
 ) -> Result<Rankability> {
     let prepared = args.learn.prepare(Model::Nested, &args.effects, items, duels_read, seed)?;
     let ranking =
-        RankingRequest { draws: args.draws, triangles: args.circles, seed, ..RankingRequest::default() };
+        RankingRequest { draws: args.samples, triangles: args.cycles, seed, ..RankingRequest::default() };
     let drawn = ranking.progress.clone();
     if let Some((names, duels)) = &prepared.abilities {
         let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(names, duels)?;

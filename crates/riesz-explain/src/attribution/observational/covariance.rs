@@ -102,7 +102,7 @@ impl ObservationalGame<'_> {
         let coefficients: Vec<Vec<f64>> = (0..=grand).map(player_coefficients).collect();
         let value_coefficients = (0..data.rows()).map(|r| {
             let mut value_coefficients = coefficients.clone();
-            for mask in (1..grand).filter(|_| self.centred) {
+            for mask in (1..grand).filter(|_| self.centered) {
                 let sum: f64 = weights[mask].row(r).iter().sum();
                 value_coefficients[0]
                     .iter_mut()

@@ -143,7 +143,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             let terms = memory.averaged.iter().zip(&memory.present);
             out.iter_mut().zip(terms).for_each(|(out, (a, f))| *out += scale * a * f);
         }
-        if self.game.centred {
+        if self.game.centered {
             for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n.max(1))) {
                 add_multiple(out, *missing, empty_value);
             }

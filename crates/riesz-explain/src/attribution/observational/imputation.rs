@@ -21,7 +21,7 @@ pub(crate) struct Imputer {
     pub(crate) reference: ReferenceRows,
     pub(crate) groups: Players,
     /// Whether predictions are shrunk towards the mean, for weights that need not sum to 1.
-    pub(crate) centred: bool,
+    pub(crate) centered: bool,
     source: Source,
 }
 
@@ -70,7 +70,7 @@ impl Imputer {
     /// As [`Game::function_background`]; errors of the reference and of the fit.
     pub(crate) fn new(game: &Game, columns: &[Column], groups: &Players, stop: &AtomicBool) -> Result<Self> {
         let reference = ReferenceRows::new(&game.function_background()?, columns)?;
-        let mut centred = false;
+        let mut centered = false;
         let conditional = match game {
             Game::Observational { conditional, .. } => Some(conditional),
             _ => None,
@@ -80,13 +80,13 @@ impl Imputer {
             Some(ConditionalModel::Gaussian { draws } | ConditionalModel::Copula { draws }) => {
                 if !(2..=MOST_DRAWS).contains(draws) {
                     let allowed = format!("from 2, for a standard error, to {MOST_DRAWS}");
-                    return Err(Error::parameter("draws", draws, allowed));
+                    return Err(Error::parameter("n_conditional_samples", draws, allowed));
                 }
                 let scores = matches!(conditional, Some(ConditionalModel::Copula { .. }));
                 Source::Normal { normal: JointNormal::new(&reference, columns, scores)?, draws: *draws }
             }
             Some(ConditionalModel::Embedding(conditioning)) => {
-                centred = conditioning.centred;
+                centered = conditioning.centered;
                 let (rows, weights) = (reference.table(columns)?, reference.weights.clone());
                 let blocks: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
                 let (names, extra) = (("the observational game", None), |_: &_, _: &_| 0.0);
@@ -109,7 +109,7 @@ impl Imputer {
                 }
             }
         };
-        Ok(Self { reference, groups: groups.clone(), centred, source })
+        Ok(Self { reference, groups: groups.clone(), centered, source })
     }
 
     /// Prepares a row for all coalitions.

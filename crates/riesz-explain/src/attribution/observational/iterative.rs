@@ -231,7 +231,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                 }
             }
         }
-        if self.game.centred {
+        if self.game.centered {
             for (solved, weight) in solved.iter().zip(weights) {
                 let mut missing = vec![*weight; count];
                 for row in solved.solution.chunks_exact(count) {

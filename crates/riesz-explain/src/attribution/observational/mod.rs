@@ -6,9 +6,9 @@
 //!
 //! `intercept + Σ_i coef_i k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`
 //!
-//! centred at the mean over the reference, for each term of the model's kernel (Chau, Hu, Gonzalez and
+//! centered at the mean over the reference, for each term of the model's kernel (Chau, Hu, Gonzalez and
 //! Sejdinovic 2022, Proposition 3). A kernel that ties players together has no such factors. The model's
-//! outputs at the reference rows are then averaged, `Σ_b W_S(x)_b f(x_b)`, centred at their mean (their
+//! outputs at the reference rows are then averaged, `Σ_b W_S(x)_b f(x_b)`, centered at their mean (their
 //! equation C.5). The systems are factored one by one, or solved iteratively in batches. Results do not
 //! depend on the number of threads.
 //!
@@ -60,7 +60,7 @@ pub(crate) struct ObservationalGame<'m> {
     pub(crate) budget: Budget,
     pub(crate) stop: Arc<AtomicBool>,
     averaged: ValueRule,
-    centred: bool,
+    centered: bool,
     /// Bounds on the rounding errors of the outputs at the reference rows; column-major.
     output_rounding: Vec<f64>,
     /// Rounding error of a kernel between rows, in units of ε/2.
@@ -132,8 +132,8 @@ impl<'m> ObservationalGame<'m> {
         let outputs = model.predict_until(rows, &stop)?;
         let (n, m) = (outputs.rows(), outputs.cols());
         let base: Vec<f64> = (0..m).map(|o| dot(&outputs.column(o), weights)).collect();
-        let centred = conditioning.centred;
-        let centre = if centred { &base } else { &model.intercept };
+        let centered = conditioning.centered;
+        let centre = if centered { &base } else { &model.intercept };
         let averaged = match model.kernel.products(model.columns(), &groups) {
             Ok(products) => {
                 let to_product =
@@ -164,7 +164,7 @@ impl<'m> ObservationalGame<'m> {
             budget,
             stop,
             averaged,
-            centred,
+            centered,
             output_rounding: rounding,
             units,
             means,
@@ -197,7 +197,7 @@ impl<'m> ObservationalGame<'m> {
 
     /// The centre of the shrinkage of output `o`.
     fn centre(&self, o: usize) -> f64 {
-        if self.centred { self.base[o] } else { self.model.intercept[o] }
+        if self.centered { self.base[o] } else { self.model.intercept[o] }
     }
 
     pub(crate) fn observational_game(&self) -> Game {

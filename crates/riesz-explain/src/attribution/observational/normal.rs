@@ -122,10 +122,10 @@ impl ConditionalNormal<'_> {
     /// Draws `draws` rows that equal `x` in the present columns.
     pub(super) fn draw(&self, x: &[f64], draws: usize, random: &mut Random) -> Vec<Vec<f64>> {
         let normal = self.normal;
-        let centred: Vec<f64> = (self.conditioned.iter())
+        let centered: Vec<f64> = (self.conditioned.iter())
             .map(|&j| (normal.normal_score(j, x[j]) - normal.mean[j]) / normal.scale[j])
             .collect();
-        let mean = self.slope.matvec(&centred);
+        let mean = self.slope.matvec(&centered);
         let mut draw_row = || {
             let noise: Vec<f64> = self.absent.iter().map(|_| random.sample(StandardNormal)).collect();
             let mut row = x.to_vec();

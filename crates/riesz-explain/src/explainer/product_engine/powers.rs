@@ -38,20 +38,20 @@ impl<'m> PanelPolynomial<'m> {
         stop: &AtomicBool,
     ) -> Result<Option<Self>> {
         let Some(reference) = absent.reference() else { return Ok(None) };
-        let centred: Vec<f64> = reference.rows.iter().flat_map(|row| power.centred(row)).collect();
+        let centered: Vec<f64> = reference.rows.iter().flat_map(|row| power.centered(row)).collect();
         let weights = reference.weights.clone();
         let slopes: Vec<Vec<f64>> = panels.iter().map(|panel| power.slopes(panel.columns())).collect();
         let absent_polynomial = if let AbsentSide::Rows(_) = absent {
-            AbsentSums::Rows { centred, weights }
+            AbsentSums::Rows { centered, weights }
         } else {
             let panel_means = |slopes: &Vec<f64>| {
                 check_cancelled(stop)?;
-                Ok(means(&power, slopes, &centred, &weights))
+                Ok(means(&power, slopes, &centered, &weights))
             };
             let series = slopes.par_iter().map(panel_means).collect::<Result<_>>()?;
             let degree = power.degree() as f64;
             let norm = |column: usize| {
-                let rows = centred.iter().skip(column).step_by(power.columns());
+                let rows = centered.iter().skip(column).step_by(power.columns());
                 // The largest is divided out, so that powers do not overflow.
                 let top = rows.clone().fold(0.0, |top: f64, v| top.max(v.abs()));
                 let part = |(v, w): (&f64, &f64)| w * (v.abs() / top).powf(degree);
@@ -113,7 +113,7 @@ impl<'m> PanelPolynomial<'m> {
 
 /// Returns the power series of `E e^{vz}` in z, where v is each player's sum at a reference row, block by
 /// block.
-fn means(power: &PolynomialTerm<'_>, slopes: &[f64], centred: &[f64], weights: &[f64]) -> Vec<Lanes> {
+fn means(power: &PolynomialTerm<'_>, slopes: &[f64], centered: &[f64], weights: &[f64]) -> Vec<Lanes> {
     let (size, columns) = (power.degree() + 1, power.columns());
     let len = slopes.len() / columns;
     let mut out = vec![Lanes::ZERO; len / LANES * power.ends.len() * size];
@@ -129,7 +129,7 @@ fn means(power: &PolynomialTerm<'_>, slopes: &[f64], centred: &[f64], weights: &
             }
             sum
         };
-        mean_exponential_series(centred.chunks_exact(columns).map(sum), weights, TERMS, series);
+        mean_exponential_series(centered.chunks_exact(columns).map(sum), weights, TERMS, series);
     }
     out
 }

@@ -303,7 +303,7 @@ impl ProductGame for RowBatches<'_> {
             }
             for power in &explainer.powers {
                 for (row, x) in rows.iter().enumerate() {
-                    let present = power.power.centred(x);
+                    let present = power.power.centered(x);
                     let (players, sums) = (&power.power.players[..], power.sums(index, panel, &present));
                     reader.add_powers(&PowerTerms {
                         row,

@@ -179,10 +179,11 @@ impl Ranges {
         };
         for factor in kernel.terms.iter_mut().flat_map(|term| &mut term.factors) {
             match factor {
-                Factor::Stationary(Stationary { columns, lengthscale, ard, .. }) => {
-                    let length = lengthscale.first().copied().unwrap_or(1.0);
+                Factor::Stationary(Stationary { columns, length_scale, ard, .. }) => {
+                    let length = length_scale.first().copied().unwrap_or(1.0);
                     columns.retain(has_range);
-                    *lengthscale = scalings(columns).iter().map(|scaling| length / scaling.slope()).collect();
+                    *length_scale =
+                        scalings(columns).iter().map(|scaling| length / scaling.slope()).collect();
                     *ard = true;
                 }
                 Factor::Linear(Linear { columns, center, scale })

@@ -172,7 +172,7 @@ impl KernelLines {
             return problem(line, format!("gamma = {gamma} is not allowed: it is a positive number"));
         }
         if name == "rbf" {
-            let arguments = vec![("lengthscale", vec![length]), ("isotropic", vec![1.0])];
+            let arguments = vec![("length_scale", vec![length]), ("isotropic", vec![1.0])];
             return Ok(Self { schema, arguments });
         }
         let mut arguments = vec![("gamma", vec![gamma]), ("coef0", vec![header.number("coef0")?.1])];

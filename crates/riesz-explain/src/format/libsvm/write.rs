@@ -144,7 +144,9 @@ fn kernel_of(model: &KernelExpansion) -> Result<(String, f64)> {
             let mut lengths = Vec::new();
             for factor in factors {
                 match factor {
-                    Factor::Stationary(s) if s.profile == Profile::Gaussian => lengths.extend(&s.lengthscale),
+                    Factor::Stationary(s) if s.profile == Profile::Gaussian => {
+                        lengths.extend(&s.length_scale)
+                    }
                     _ => return refuse(format!("LIBSVM has no kernel {}", model.kernel.formula())),
                 }
             }

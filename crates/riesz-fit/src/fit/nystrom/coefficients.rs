@@ -7,7 +7,7 @@ use super::plan::FitPlan;
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 
-/// Coefficients of the landmarks and of a constant, in the units of the kernel and of the centred targets.
+/// Coefficients of the landmarks and of a constant, in the units of the kernel and of the centered targets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Coefficients {
     /// Coefficients: (landmarks and constant) × targets.

@@ -74,7 +74,7 @@ pub(super) fn solved(
     Ok((factor.solve(cross), factor, trace))
 }
 
-/// The rows of the right-hand sides at these indices. Targets in the sums are centred, so a model without a
+/// The rows of the right-hand sides at these indices. Targets in the sums are centered, so a model without a
 /// constant adds their centre back.
 fn right_hand_sides(plan: &FitPlan, sums: &Sums, intercept: bool, indices: &[usize]) -> Matrix {
     let (constant_index, mut right_hand_sides) = (plan.landmarks.rows(), sums.cross.select_rows(indices));

@@ -247,7 +247,7 @@ impl Job {
     }
 
     fn of_ridge(&self, survey: &DataSurvey, kernel: Kernel) -> Result<Kernel> {
-        if self.fixed_kernel || self.ridge.is_some() || kernel.with_lengthscales_times(1.0).is_none() {
+        if self.fixed_kernel || self.ridge.is_some() || kernel.with_length_scales_times(1.0).is_none() {
             return Ok(kernel);
         }
         // Rows are in the order of their hashes, so the first ones are a random part of the sample.

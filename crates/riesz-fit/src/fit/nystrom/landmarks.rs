@@ -42,7 +42,7 @@ pub fn randomly_pivoted_cholesky(
     control: RunControl<'_>,
 ) -> Result<Landmarks> {
     if count == 0 {
-        return Err(Error::parameter("landmarks", count, "choose at least one landmark"));
+        return Err(Error::parameter("n_landmarks", count, "choose at least one landmark"));
     }
     crate::checks::check_rows(candidates, candidates.rows(), 1)?;
     crate::checks::check_range(kernel, candidates)?;

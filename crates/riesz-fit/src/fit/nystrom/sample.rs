@@ -48,7 +48,7 @@ impl SamplePreconditioner {
             let n = RUN.min(s - start);
             let rows = Columns::new(x.column_major(), s, start, n);
             let roots: Vec<f64> = (start..start + n).map(root).collect();
-            // Without an intercept targets are not centred.
+            // Without an intercept targets are not centered.
             let center = |o: usize| if intercept { plan.targets[o].center } else { 0.0 };
             let target = |o: usize, i: usize| (sample.y[(start + i, o)] - center(o)) * roots[i];
             let y: Vec<f64> = (0..t * n).map(|entry| target(entry / n, entry % n)).collect();

@@ -75,7 +75,7 @@ struct Record {
     rows: Vec<u64>,
 }
 
-/// Sums over some of the folds, in the units of the kernel and of the centred targets.
+/// Sums over some of the folds, in the units of the kernel and of the centered targets.
 pub struct Sums {
     /// The number of rows.
     pub rows: u64,

@@ -203,8 +203,8 @@ mod tests {
         let (x, points) = (rows(0, 90), rows(500, 300));
         let columns = (0..3).map(|b| (30 * b..30 * b + 30).map(|i| (i, 0.5 + value(i))));
         let bags = BagRows::new(&x, &Sparse::from_columns(90, columns).unwrap());
-        let (profile, columns, lengthscale) = (Profile::Matern32, vec![0, 1], vec![0.8, 1.1]);
-        let joint: Kernel = Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into();
+        let (profile, columns, length_scale) = (Profile::Matern32, vec![0, 1], vec![0.8, 1.1]);
+        let joint: Kernel = Stationary { profile, columns, length_scale, ard: true, isotropic: true }.into();
         let kernel = 0.7 * joint + Kernel::gaussian(&[0.6, 0.9]);
         let mut features = bags.features(&kernel, &points, true, RunControl::none()).unwrap();
         let cotangent = Matrix::from_row_major(3, 300, (0..900).map(|i| value(i) - 1.0).collect());

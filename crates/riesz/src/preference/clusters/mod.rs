@@ -272,7 +272,7 @@ impl Clusterer {
             initial.extend((0..starts as u64).map(random));
         }
         let scaled_root = |log_factors: [f64; 2]| {
-            let mut k = kernel.with_log_lengthscales_plus(log_factors[1]).gram(items);
+            let mut k = kernel.with_log_length_scales_plus(log_factors[1]).gram(items);
             k.scale(inputs.variance * log_factors[0].exp());
             psd_root(&k, 1e-12)
         };

@@ -145,7 +145,7 @@ impl LandmarkFunction {
         if self.draws.is_empty() {
             let allowed = "standard deviations are estimated from draws: fit with draws, or take exact \
                            standard deviations";
-            return Err(Error::parameter("draws", 0, allowed));
+            return Err(Error::parameter("n_samples", 0, allowed));
         }
         let (features, compared) = self.prepare_query(items, pairs, contexts)?;
         let mut squares = vec![0.0; pairs.len()];

@@ -117,7 +117,7 @@ impl LandmarkProcess {
     }
 
     fn check(&self) -> Result<()> {
-        let counts = [("landmarks", self.landmarks), ("context_landmarks", self.context_landmarks)];
+        let counts = [("n_landmarks", self.landmarks), ("n_context_landmarks", self.context_landmarks)];
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
             return Err(Error::parameter(*name, 0, "at least 1"));
         }
@@ -127,7 +127,7 @@ impl LandmarkProcess {
         if self.process.inference != Inference::Laplace {
             let allowed = "landmarks need Laplace's approximation: fit without landmarks, which is possible \
                            for up to some thousand compared pairs";
-            return Err(Error::parameter("landmarks", self.landmarks, allowed));
+            return Err(Error::parameter("n_landmarks", self.landmarks, allowed));
         }
         Ok(())
     }

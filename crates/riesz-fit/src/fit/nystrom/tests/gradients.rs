@@ -87,7 +87,7 @@ fn conjugate_gradients_keep_their_tolerance() {
     for i in 0..900 {
         data.y.data_mut()[i] += if data.x.get(i, 0) > 2.3 { 1e4 } else { 0.0 };
     }
-    let kernel = written("laplacian(lengthscale=1)", &data.x);
+    let kernel = written("laplacian(length_scale=1)", &data.x);
     let solve = |scale: f64, ridge: f64| {
         let mut scaled = data.clone();
         scaled.weights.as_mut().unwrap().iter_mut().for_each(|w| *w *= scale);

@@ -166,7 +166,7 @@ fn fits_are_those_of_exact_arithmetic() {
     {
         let data = rows(700, 3, 2, weighted, case as u64);
         let kernel = if case == 2 {
-            written("matern32(lengthscale=1.4)", &data.x)
+            written("matern32(length_scale=1.4)", &data.x)
         } else {
             2.0 * Kernel::gaussian(&[1.0, 1.5, 2.0])
         };
@@ -330,7 +330,7 @@ fn folds_are_held_out() {
 #[test]
 fn with_all_rows_it_is_the_dense_fit() {
     let data = rows(80, 3, 1, true, 21);
-    let kernel = written("laplacian(lengthscale=1)", &data.x);
+    let kernel = written("laplacian(length_scale=1)", &data.x);
     let plan = planned(&data, &kernel, 80, 1);
     assert_eq!(plan.landmarks.rows(), 80);
     let solution = fitted(&plan, &data, 0.3, false, 2);
@@ -474,7 +474,7 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     let mut data = rows(150, 2, 1, false, 62);
     data.y.data_mut().iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.3)));
     let labels = super::job::labels(&data);
-    let kernel = written("3*matern32(lengthscale=1.2)", &data.x);
+    let kernel = written("3*matern32(length_scale=1.2)", &data.x);
     let classes = ["no".to_string(), "yes".to_string()];
     let mut dense = crate::fit::GaussianProcessClassifier::new(kernel.clone());
     dense.tune = false;
@@ -557,7 +557,7 @@ fn logistic_regression_finds_its_optimum() {
             .iter_mut()
             .enumerate()
             .for_each(|(i, y)| *y = f64::from(u8::from(*y > 0.0 || i % 9 == 0)));
-        let kernel = written("laplacian(lengthscale=1.5)", &data.x);
+        let kernel = written("laplacian(length_scale=1.5)", &data.x);
         let classes = ["no".to_string(), "yes".to_string()];
         let converge = |plan: &FitPlan, data: &LabelledRows, parts: &[usize]| {
             let mut newton = StreamingNewton::new(plan, intercept).unwrap();
@@ -627,7 +627,7 @@ fn starts_from_a_sample_reach_the_same_optimum() {
         let planned = |data: &LabelledRows| {
             let mut survey = job.survey(data.x.columns(), 1, weighted);
             survey.add(data).unwrap();
-            let tuned = job.tuned(&survey, written("2*rbf(lengthscale=1.5)", &data.x)).unwrap();
+            let tuned = job.tuned(&survey, written("2*rbf(length_scale=1.5)", &data.x)).unwrap();
             job.plan(&survey, tuned).unwrap()
         };
         let started = |plan: &FitPlan| match &plan.model {
@@ -751,8 +751,8 @@ fn passes(plan: &FitPlan, data: &LabelledRows, ridge: f64) -> (RidgeSolution, Ve
 fn passes_end_where_further_ones_gain_nothing() {
     let data = rows(900, 2, 1, false, 21);
     let mut kinds = Vec::new();
-    for (lengthscale, power) in [0.8, 1.5, 2.5].into_iter().flat_map(|l| (-1..10).map(move |p| (l, p))) {
-        let plan = planned(&data, &Kernel::gaussian(&[lengthscale; 2]), 60, 1);
+    for (length_scale, power) in [0.8, 1.5, 2.5].into_iter().flat_map(|l| (-1..10).map(move |p| (l, p))) {
+        let plan = planned(&data, &Kernel::gaussian(&[length_scale; 2]), 60, 1);
         let (solution, bounds) = passes(&plan, &data, 0.1_f64.powi(power));
         let proved = solution.certificate().is_none_or(|c| c.radius.is_none());
         match bounds[..] {

@@ -1,4 +1,4 @@
-//! `riesz graph check`.
+//! `riesz causal check`.
 
 use std::path::PathBuf;
 
@@ -13,15 +13,15 @@ use crate::exit::Result;
 use crate::io::names::listed_columns;
 use crate::io::output::write_all;
 
-/// Arguments of `graph check`.
+/// Arguments of `causal check`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz graph check g.txt --treatment statin --outcome volume                          all variables are measured
-  riesz graph check g.txt --treatment statin --outcome volume --measured statin,age,bmi,volume
-  riesz graph check g.txt --treatment statin --outcome volume --measured statin,age,bmi,psa --measured psa,volume
-  riesz graph check g.txt --treatment statin --outcome volume --studies trial.csv,scans.csv --randomized
-  riesz graph check g.txt --treatment dose --outcome volume --studies s1.csv,s2.csv --differs 2:age --format json
+  riesz causal check g.txt --treatment drug --outcome y          all variables are measured
+  riesz causal check g.txt --treatment drug --outcome y --measured drug,age,bmi,y
+  riesz causal check g.txt --treatment drug --outcome y --measured drug,age,bmi,psa --measured psa,y
+  riesz causal check g.txt --treatment drug --outcome y --studies trial.csv,scans.csv --randomized
+  riesz causal check g.txt --treatment dose --outcome y --studies s1.csv,s2.csv --differs 2:age --format json
 
 A graph is text: 'age -> statin; statin -> psa -> volume; psa <-> bmi', where <-> means a hidden common
 cause, a new line may replace ';', # begins a comment, and names with spaces are in double quotes. Other
@@ -29,7 +29,7 @@ formats are DOT, DAGitty's text, GML, node-link JSON of networkx, an adjacency m
 causes), bnlearn's model string, BIF, lavaan's model text and Tetrad's text. The first study has the
 treatments, the last the outcome, and each shares columns with the next.
 
-There are three answers. Back door or front door: 'riesz effect' can estimate the effect. Identified by
+There are three answers. Back door or front door: 'riesz causal effect' can estimate the effect. Identified by
 another formula: the formula is shown, and riesz cannot estimate it. Not identified: exit code 2, with
 the hidden common causes that prevent it, an open path, measurements that would help, and an instrument
 if there is one.")]
@@ -98,14 +98,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 /// The identification in JSON.
-pub(in crate::commands) fn record(identification: &Identification) -> Value {
+pub(super) fn record(identification: &Identification) -> Value {
     let mut record = json!(identification);
     record["says"] = json!(identification.to_string());
     record
 }
 
 /// The identification as text.
-pub(in crate::commands) fn identification_text(identification: &Identification) -> String {
+pub(super) fn identification_text(identification: &Identification) -> String {
     let sets = |alternatives: &[Vec<String>]| -> String {
         let texts: Vec<String> = alternatives.iter().map(|set| format!("{{{}}}", set.join(", "))).collect();
         texts.join(", ")

@@ -1,4 +1,4 @@
-//! `riesz depend`.
+//! `riesz test independence`.
 
 use std::path::PathBuf;
 
@@ -8,25 +8,26 @@ use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
 use riesz::{Kernel, Table};
 
+use super::output::{TestOutput, brief, form, kernels, settings};
 use crate::args::{Global, RowArgs, TestArgs};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::names::listed_columns;
-use crate::test_output::{TestOutput, brief, form, kernels, settings};
 
-/// Arguments of `depend`.
+/// Arguments of `test independence`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz depend data.csv --target y
-  riesz depend data.csv --target y1,y2 -o depend.html
-  riesz depend data.csv --target y --given age           conditional dependence, given age
-  riesz depend series.csv --target y --wild-bootstrap 20  rows are a time series
+  riesz test independence data.csv --target y
+  riesz test independence data.csv --target y1,y2 -o depend.html
+  riesz test independence data.csv --target y --given age           conditional dependence, given age
+  riesz test independence series.csv --target y --wild-bootstrap 20  rows are a time series
 
 HSIC (Hilbert-Schmidt independence criterion) is 0 if the target is independent of the other columns,
 and with the default kernels only then. The table of features has the columns feature, value, null_low,
-null_high, pvalue and adjusted_pvalue, and alone and alone_pvalue for the test of each feature by itself.")]
+null_high, pvalue and adjusted_pvalue, and marginal and marginal_pvalue for the test of each feature by
+itself.")]
 pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -44,9 +45,9 @@ pub struct Args {
     /// Estimator of HSIC
     #[arg(long, value_name = "WAY", value_parser = ["biased", "unbiased"], default_value = "biased")]
     pub estimator: String,
-    /// Attribute the statistic to the targets instead of the features
-    #[arg(long)]
-    pub by_target: bool,
+    /// The columns to which the statistic is attributed
+    #[arg(long, value_name = "SIDE", value_enum, default_value_t)]
+    pub attribute_to: Attributed,
     /// Treat rows as a stationary time series whose autocorrelation decays over ROWS rows: use a wild
     /// bootstrap instead of permutations
     #[arg(long, value_name = "ROWS")]
@@ -57,6 +58,16 @@ pub struct Args {
     /// The test.
     #[command(flatten)]
     pub test: TestArgs,
+}
+
+/// The columns to which the statistic is attributed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Attributed {
+    /// The features.
+    #[default]
+    Features,
+    /// The targets.
+    Targets,
 }
 
 /// Reads the table, tests whether the targets depend on the features, and writes the result.
@@ -101,11 +112,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     // `--kernel` is for features and `--target-kernel` for targets, whichever of them get the attributions.
     let target_kernel = args.target_kernel.as_deref().map(|text| expression(text, &y, args)).transpose()?;
-    let (attributed, other) = if args.by_target { (&y, &x) } else { (&x, &y) };
-    let (feature_kernels, other_kernel) = if args.by_target {
+    let (attributed, other) = if args.attribute_to == Attributed::Targets { (&y, &x) } else { (&x, &y) };
+    let (feature_kernels, other_kernel) = if args.attribute_to == Attributed::Targets {
         let kernels_of_features = kernels(test, &x)?;
         if kernels_of_features.len() > 1 {
-            return Err(Failure::input("--by-target takes one kernel of the features: give one --kernel"));
+            return Err(Failure::input(
+                "--attribute-to targets takes one kernel of the features: give one --kernel",
+            ));
         }
         (target_kernel.into_iter().collect(), kernels_of_features.into_iter().next())
     } else {

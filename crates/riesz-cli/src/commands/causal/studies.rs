@@ -33,10 +33,10 @@ pub struct StudyArgs {
     /// The effect.
     #[command(flatten)]
     pub effect: CauseArgs,
-    /// Number of draws of the hyper-parameters to average over; 0 uses the best ones alone, which understates
-    /// the uncertainty when rows are few
+    /// Number of samples of the hyper-parameters to average over; 0 uses the best ones alone, which
+    /// understates the uncertainty when rows are few
     #[arg(long, value_name = "N", default_value_t = 16)]
-    pub draws: usize,
+    pub hyperparameter_samples: usize,
     /// Number of landmarks for studies with more rows than this [default: 500 for studies of more than 3,000
     /// rows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -123,7 +123,7 @@ impl StudyArgs {
         for (k, study) in self.studies.iter().enumerate() {
             run.push(CardEntry::new(format!("study {}", k + 1), described(study)?));
         }
-        run.push(CardEntry::new("draws of hyper-parameters", self.draws.to_string()));
+        run.push(CardEntry::new("draws of hyper-parameters", self.hyperparameter_samples.to_string()));
         if let Some(landmarks) = self.landmarks {
             run.push(CardEntry::new("landmarks", landmarks.to_string()));
         }
@@ -163,11 +163,15 @@ impl Read {
     /// Estimates the effect, and prints warnings.
     pub fn learn(&self, args: &StudyArgs, global: &Global, console: &Console) -> Result<EffectEstimate> {
         let landmarks = args.landmarks.map(|count| count as usize);
-        let fusion =
-            CausalFusion { draws: args.draws, seed: global.seed, landmarks, ..CausalFusion::default() };
+        let fusion = CausalFusion {
+            draws: args.hyperparameter_samples,
+            seed: global.seed,
+            landmarks,
+            ..CausalFusion::default()
+        };
         let fit = || fusion.learn(&self.identification, &self.gathered.studies);
         let effect = with_progress(console, "learning the effect", &fusion.progress, fit)?;
-        let effect_caveats = caveats(&self.identification, &effect, args.draws);
+        let effect_caveats = caveats(&self.identification, &effect, args.hyperparameter_samples);
         let warnings: Vec<String> =
             self.gathered.caveats.iter().chain(&effect_caveats).map(ToString::to_string).collect();
         warnings.iter().for_each(|text| console.warn(text));

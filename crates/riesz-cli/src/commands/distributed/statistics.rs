@@ -1,4 +1,4 @@
-//! `riesz statistics`.
+//! `riesz distributed statistics`.
 
 use std::path::PathBuf;
 
@@ -15,12 +15,12 @@ use crate::io::checkpoint::{Checkpoint, planned};
 const EXAMPLES: &str = "\
 Examples:
   riesz fit 'data/*.parquet' --target y --landmarks 2000 --checkpoint DIR --plan-only    prints DIR/PLAN
-  riesz statistics DIR/PLAN --unit 17                     one unit, on any machine that sees the files
-  riesz statistics DIR/PLAN --unit \"$SLURM_ARRAY_TASK_ID\"
-  riesz solve DIR/PLAN -o model.riesz                     once all statistics are there
-  riesz statistics DIR/PLAN --unit 17 --pass              the unit's pass for a solution; then solve again";
+  riesz distributed statistics DIR/PLAN --unit 17    one unit, on any machine that sees the files
+  riesz distributed statistics DIR/PLAN --unit \"$SLURM_ARRAY_TASK_ID\"
+  riesz distributed solve DIR/PLAN -o model.riesz                     once all statistics are there
+  riesz distributed statistics DIR/PLAN --unit 17 --pass    the unit's pass for a solution; then solve again";
 
-/// Arguments of `statistics`.
+/// Arguments of `distributed statistics`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub struct Args {
@@ -30,7 +30,7 @@ pub struct Args {
     /// Units of work to process, counted from 0
     #[arg(long = "unit", value_name = "N", required = true, num_args = 1.., value_delimiter = ',')]
     pub units: Vec<u64>,
-    /// Compute the unit's pass over the data at the coefficients of the last 'riesz solve' instead of its
+    /// Compute the unit's pass over the data at the coefficients of the last 'solve' instead of its
     /// statistics: for corrections, and for every step of klr, gpc and conjugate gradients
     #[arg(long)]
     pub pass: bool,
@@ -43,8 +43,8 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     let latest = if args.pass { Some(latest_coefficients(&mut store, &plan)?) } else { None };
     if latest.is_none() && plan.needs() != InitialData::Statistics {
         return Err(Failure::input(
-            "fits by this plan use passes rather than statistics: run 'riesz solve', and then this command \
-             with --pass",
+            "fits by this plan use passes rather than statistics: run 'riesz distributed solve', and then this \
+             command with --pass",
         ));
     }
     for &unit in &args.units {
@@ -86,8 +86,8 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
 fn latest_coefficients(store: &mut Checkpoint, plan: &riesz::fit::nystrom::FitPlan) -> Result<Coefficients> {
     let Some(bytes) = store.get(names::COEFFICIENTS)? else {
         return Err(Failure::input(
-            "there are no coefficients of this plan: run 'riesz solve' first (a Gaussian process takes no \
-             passes)",
+            "there are no coefficients of this plan: run 'riesz distributed solve' first (a Gaussian process \
+             takes no passes)",
         ));
     };
     Ok(Coefficients::from_bytes(plan, &bytes)?)

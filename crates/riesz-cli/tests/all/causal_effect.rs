@@ -1,10 +1,10 @@
-//! Tests of `riesz effect` with one table: estimates of known effects, and refusals. The library computes the
-//! estimates.
+//! Tests of `riesz causal effect` with one table: estimates of known effects, and refusals.
+//! The library computes the estimates.
 
 use serde_json::Value;
 
+use crate::causal_studies::columns;
 use crate::common::{Place, estimates_lie_in_their_intervals};
-use crate::fuse::columns;
 
 /// Writes tables of linear models with known effects, and one with two classes.
 fn tables() -> Place {
@@ -30,20 +30,28 @@ const BACK_DOOR: &str = "Z -> X; Z -> Y; X -> Y";
 #[test]
 fn a_front_door_in_one_table_is_estimated() {
     let place = tables();
-    let ask = ["--graph", "X -> M -> Y; X <-> Y", "--treatment", "X", "--outcome", "Y", "--draws", "2"];
-    for command in ["effect", "fuse"] {
-        let words = [&[command, "front-door.csv"], &ask[..], &["--slope", "X", "--format", "csv"]].concat();
-        let estimates = columns(&run(&place, &words));
-        for ((mean, sd), support) in estimates["mean"].iter().zip(&estimates["sd"]).zip(&estimates["support"])
-        {
-            // The regression of Y on X has the slope 1.2 + 1.
-            assert!((mean - 1.2).abs() < 4.0 * sd || *support == 0.0, "{mean} ± {sd}");
-        }
-        let middle = estimates["mean"].len() / 2;
-        assert!(estimates["support"][middle] == 1.0 && estimates["sd"][middle] < 0.25, "{estimates:?}");
-        assert!(estimates.contains_key("sd_outcome regression") && estimates.contains_key("sd_stage 1"));
+    let ask = [
+        "--graph",
+        "X -> M -> Y; X <-> Y",
+        "--treatment",
+        "X",
+        "--outcome",
+        "Y",
+        "--hyperparameter-samples",
+        "2",
+    ];
+    let words =
+        [&["causal", "effect", "front-door.csv"], &ask[..], &["--slope", "X", "--format", "csv"]].concat();
+    let estimates = columns(&run(&place, &words));
+    for ((mean, sd), support) in estimates["mean"].iter().zip(&estimates["sd"]).zip(&estimates["support"]) {
+        // The regression of Y on X has the slope 1.2 + 1.
+        assert!((mean - 1.2).abs() < 4.0 * sd || *support == 0.0, "{mean} ± {sd}");
     }
-    let words = [&["effect", "front-door.csv"], &ask[..], &["--report", "page.html"]].concat();
+    let middle = estimates["mean"].len() / 2;
+    assert!(estimates["support"][middle] == 1.0 && estimates["sd"][middle] < 0.25, "{estimates:?}");
+    assert!(estimates.contains_key("sd_outcome regression") && estimates.contains_key("sd_stage 1"));
+
+    let words = [&["causal", "effect", "front-door.csv"], &ask[..], &["--report", "page.html"]].concat();
     let text = run(&place, &words);
     assert!(text.starts_with("Front-door through M") || text.starts_with("front-door through M"), "{text}");
     let page = place.read("page.html");
@@ -54,8 +62,9 @@ fn a_front_door_in_one_table_is_estimated() {
 #[test]
 fn another_population_has_another_effect() {
     let place = tables();
-    let ask = ["effect", "back-door.csv", "--graph", BACK_DOOR, "--treatment", "X", "--outcome", "Y"];
-    let ask = [&ask[..], &["--draws", "2", "--slope", "X", "--format", "csv"]].concat();
+    let ask =
+        ["causal", "effect", "back-door.csv", "--graph", BACK_DOOR, "--treatment", "X", "--outcome", "Y"];
+    let ask = [&ask[..], &["--hyperparameter-samples", "2", "--slope", "X", "--format", "csv"]].concat();
     for (options, truth) in [(vec![], 0.0), (vec!["--population", "population.csv"], 1.0)] {
         let estimates = columns(&run(&place, &[&ask[..], &options].concat()));
         let middle = estimates["mean"].len() / 2;
@@ -69,7 +78,7 @@ fn another_population_has_another_effect() {
 fn treatments_in_time_are_adjusted_for_one_after_the_other() {
     let place = tables();
     place.write("plans.csv", "A1,A0\n0,0\n1,0\n0,1\n1,1\n");
-    let ask = "effect sequential.csv --graph sequential.txt --outcome Y --draws 2";
+    let ask = "causal effect sequential.csv --graph sequential.txt --outcome Y --hyperparameter-samples 2";
     let joint = format!("{ask} --treatment A0,A1");
     let (text, _) = place.good(&format!("{joint} --at plans.csv --baseline A0=0,A1=0 --format csv"));
     estimates_lie_in_their_intervals(&text);
@@ -99,8 +108,10 @@ const STANDARDISED: f64 = 0.170_524_69;
 #[test]
 fn two_treatments_and_two_classes_have_an_average_effect() {
     let place = tables();
-    let ask = ["effect", "two-classes.csv", "--graph", "g -> t; g -> y; t -> y", "--treatment", "t"];
-    let ask = [&ask[..], &["--outcome", "y", "--categorical", "t,g", "--draws", "4"]].concat();
+    let ask =
+        ["causal", "effect", "two-classes.csv", "--graph", "g -> t; g -> y; t -> y", "--treatment", "t"];
+    let ask =
+        [&ask[..], &["--outcome", "y", "--categorical", "t,g", "--hyperparameter-samples", "4"]].concat();
     let text = run(&place, &ask);
     assert!(text.contains("average effect of t = 1 instead of t = 0: "), "{text}");
     let record: Value =
@@ -119,7 +130,8 @@ fn invalid_tables_are_refused() {
     let place = tables();
     place.write("constant.csv", "X,Y,Z\n1,1,0\n1,2,0.5\n1,3,0.25\n1,1.5,0\n1,2.5,1\n");
     place.write("holes.csv", "X,Y,Z\n1,1,\n,2,0.5\n1,,0.25\n1,1.5,0\n1,2.5,1\n");
-    let ask = |options: &str| format!("effect back-door.csv --adjust Z --treatment X --outcome Y {options}");
+    let ask =
+        |options: &str| format!("causal effect back-door.csv --adjust Z --treatment X --outcome Y {options}");
     for (words, message) in [
         (ask("").replace("Y ", "W "), "the outcome; its columns are"),
         (ask("").replace("X ", "W "), "W"),

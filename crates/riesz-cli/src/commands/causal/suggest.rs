@@ -1,4 +1,4 @@
-//! `riesz effect suggest`: suggests the treatments to try next.
+//! `riesz causal suggest`: suggests the treatments to try next.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use riesz::model_card::CardEntry;
 use riesz_report::number;
 use serde_json::json;
 
+use super::check;
 use super::effect_output::Named;
 use super::studies::{Read, StudyArgs};
 use super::{effect_output, query_rows};
 use crate::args::Global;
-use crate::commands::graph::check;
 use crate::console::{Console, printable};
 use crate::exit::{Failure, Result};
 use crate::io::input::{described, name_of};
@@ -27,14 +27,14 @@ use crate::io::units::Units;
 use crate::io::write::{Cells, TableWriter};
 use crate::output_format::Form;
 
-/// Arguments of `effect suggest`.
+/// Arguments of `causal suggest`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --sd 0.5 --between statin=0..1
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --maximize --count 3 -o next.csv
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --candidates doses.csv --cost euros
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried old.csv --std 0.5 --between drug=0..1
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried tried.csv --maximize --count 3 -o next.csv
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --candidates doses.csv --cost euros
 
 Bayesian optimisation whose prior is the effect estimated from the studies. The table of earlier trials
 has a column for each treatment and one for the outcome, and a row per trial. The result is a table with
@@ -51,8 +51,8 @@ pub struct SuggestArgs {
     /// Standard deviation of these outcomes around the effect: a number, or a column of the table; 0 if they
     /// are exact
     /// [default: estimated, with four trials or more]
-    #[arg(long, value_name = "SD|COL", requires = "tried", value_parser = outcome_sd, allow_negative_numbers = true)]
-    pub sd: Option<OutcomeSd>,
+    #[arg(long, value_name = "S|COL", requires = "tried", value_parser = outcome_sd, allow_negative_numbers = true)]
+    pub std: Option<OutcomeSd>,
     /// Number of treatments to suggest; each is chosen as if the earlier suggestions had their expected
     /// outcomes
     #[arg(long, value_name = "N", default_value = "1")]
@@ -187,7 +187,7 @@ fn facts(args: &SuggestArgs) -> Result<Vec<CardEntry>> {
             entries.push(CardEntry::new(name, described(file)?));
         }
     }
-    let sd = args.sd.as_ref().map(|given_sd| match given_sd {
+    let sd = args.std.as_ref().map(|given_sd| match given_sd {
         OutcomeSd::Same(sd) => sd.to_string(),
         OutcomeSd::Column(name) => name.clone(),
     });
@@ -209,7 +209,7 @@ fn earlier_trials(args: &SuggestArgs, read: &Read) -> Result<Trials> {
         return Ok(Trials { treatments, outcomes: vec![], noise: None });
     };
     let (table, units) = (&args.studies.table, &read.units);
-    let (treatments, outcomes, sds) = match &args.sd {
+    let (treatments, outcomes, sds) = match &args.std {
         Some(OutcomeSd::Column(name)) => {
             let (treatments, [outcomes, sds]) =
                 query_rows::rows_with(table, file, columns, [outcome, name], units)?;
@@ -225,7 +225,7 @@ fn earlier_trials(args: &SuggestArgs, read: &Read) -> Result<Trials> {
             (treatments, outcomes, None)
         }
     };
-    if let (Some(OutcomeSd::Column(name)), Some(sds)) = (&args.sd, &sds) {
+    if let (Some(OutcomeSd::Column(name)), Some(sds)) = (&args.std, &sds) {
         check_rows(sds, (file, name), |sd| sd >= 0.0, NO_SD)?;
     }
     let noise = sds.map(|deviations| deviations.iter().map(|sd| sd * sd).collect());

@@ -1,4 +1,4 @@
-//! `riesz select`.
+//! `riesz test select`.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ use crate::io::columns::Columns;
 use crate::io::names::listed_columns;
 use crate::io::write::{Cells, TableWriter};
 
-/// Arguments of `select`.
+/// Arguments of `test select`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz select data.csv --target y
-  riesz select data.csv --target y --features 10 -o best.csv
-  riesz select data.csv --target y --features 10 --method lasso
+  riesz test select data.csv --target y
+  riesz test select data.csv --target y --features-to-select 10 -o best.csv
+  riesz test select data.csv --target y --features-to-select 10 --method lasso
 
 The result is a table with the columns rank, feature and score, best first.")]
 pub struct Args {
@@ -31,7 +31,7 @@ pub struct Args {
     pub target: Vec<String>,
     /// Number of features to select [default: all]
     #[arg(long, value_name = "N")]
-    pub features: Option<usize>,
+    pub features_to_select: Option<usize>,
     /// Selection by Shapley values of HSIC, by backward elimination (BAHSIC), or by HSIC-Lasso
     #[arg(long, value_name = "WAY", default_value = "shapley",
         value_parser = clap::builder::PossibleValuesParser::new(riesz::discrepancy::feature_ranking::Method::NAMES))]
@@ -39,7 +39,7 @@ pub struct Args {
     /// Kernel factors for Shapley values: orthogonal ones, with which no feature hides another, or those of
     /// the kernel itself, as published
     #[arg(long, value_name = "WHICH", default_value = FactorKind::NAMES[0], value_parser = factors())]
-    pub factors: FactorKind,
+    pub kernel_factors: FactorKind,
     /// Columns to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
@@ -74,7 +74,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if features.is_empty() {
         return Err(Failure::input(format!("{name}: no column is left as a feature; ignore fewer columns")));
     }
-    let count = args.features.unwrap_or(features.len());
+    let count = args.features_to_select.unwrap_or(features.len());
     if count == 0 || count > features.len() {
         return Err(Failure::input(format!(
             "--features {count}: give a number from 1 to {}, the number of features",
@@ -88,7 +88,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let x = columns.table(&features, &args.categorical, &console)?;
     let y = columns.table(&args.target, &args.categorical, &console)?;
     let progress = console.progress(&format!("ranking {} features by {} rows", x.width(), x.rows()));
-    let ranking = rank(&x, &y, method, args.factors, None, None, count)?;
+    let ranking = rank(&x, &y, method, args.kernel_factors, None, None, count)?;
     drop(progress);
     let best = &ranking.order[..count];
     let names = ["rank", "feature", "score"].map(String::from).to_vec();

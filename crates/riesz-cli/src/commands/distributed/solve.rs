@@ -1,4 +1,4 @@
-//! `riesz solve`.
+//! `riesz distributed solve`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,12 +21,12 @@ use crate::io::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  riesz solve DIR/PLAN -o model.riesz                     from the statistics of all units in the folder
-  riesz solve DIR/PLAN --statistics all.stat -o model.riesz    from merged statistics
-  until riesz solve DIR/PLAN -o model.riesz; do           klr, gpc and conjugate gradients: pass by pass
-    for unit in 0 1 2 3; do riesz statistics DIR/PLAN --unit $unit --pass; done; done";
+  riesz distributed solve DIR/PLAN -o model.riesz    from the statistics of all units in the folder
+  riesz distributed solve DIR/PLAN --statistics all.stat -o model.riesz    from merged statistics
+  until riesz distributed solve DIR/PLAN -o model.riesz; do    klr, gpc and conjugate gradients: pass by pass
+    for unit in 0 1 2 3; do riesz distributed statistics DIR/PLAN --unit $unit --pass; done; done";
 
-/// Arguments of `solve`.
+/// Arguments of `distributed solve`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub struct Args {
@@ -86,8 +86,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
         if let Some(unit) = missing {
             let message = format!(
-                "{} after {} passes: run 'riesz statistics {} --unit {unit} --pass' for every unit, then \
-                 solve again",
+                "{} after {} passes: run 'riesz distributed statistics {} --unit {unit} --pass' for every unit, \
+                 then solve again",
                 fitting.missing_stage(),
                 fitting.passes(),
                 name_of(&args.plan)
@@ -123,7 +123,8 @@ fn all_statistics(
                 let name = names::statistics(unit);
                 let bytes = store.get(&name)?.ok_or_else(|| {
                     Failure::input(format!(
-                        "the statistics of unit {unit} are missing: run 'riesz statistics {} --unit {unit}'",
+                        "the statistics of unit {unit} are missing: run 'riesz distributed statistics {} --unit \
+                         {unit}'",
                         name_of(&args.plan)
                     ))
                 })?;

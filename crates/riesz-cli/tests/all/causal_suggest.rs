@@ -1,4 +1,4 @@
-//! Tests of `riesz fuse suggest`: agreement with the library's suggestions, and refusals in one sentence.
+//! Tests of `riesz causal suggest`: agreement with the library's suggestions, and refusals in one sentence.
 
 use riesz::causal::{
     Acquisition, AcquisitionSearch, CausalFusion, CausalQuery, Domain, EffectPrior, Graph, MeasuredColumns,
@@ -7,10 +7,11 @@ use riesz::causal::{
 use riesz::{Column, Table};
 use serde_json::Value;
 
+use crate::causal_studies::{GRAPH, columns, world};
 use crate::common::Place;
-use crate::fuse::{GRAPH, columns, world};
 
-const COMMAND: &str = "fuse suggest s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
+const COMMAND: &str =
+    "causal suggest s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --hyperparameter-samples 4";
 
 fn tried() -> Place {
     let place = world();
@@ -72,9 +73,9 @@ fn suggestions_agree_with_the_library() {
         AcquisitionSearch { acquisition: Acquisition::LogEi, minimize: true, supported: false, seed: 0 };
     for (options, noise, search) in [
         ("", None, search),
-        ("--sd 0.5 --maximize", Some(vec![0.25; 2]), AcquisitionSearch { minimize: false, ..search }),
+        ("--std 0.5 --maximize", Some(vec![0.25; 2]), AcquisitionSearch { minimize: false, ..search }),
         (
-            "--sd off --acquisition ucb",
+            "--std off --acquisition ucb",
             Some(vec![0.2 * 0.2, 0.4 * 0.4]),
             AcquisitionSearch { acquisition: Acquisition::Ucb { deviations: 2.0 }, ..search },
         ),
@@ -100,7 +101,7 @@ fn the_best_treatment_is_suggested() {
         assert_eq!(table["dose"], [dose], "{table:?}");
     }
     // The improvement on the best so far, as an integral over the posterior.
-    let ask = format!("{COMMAND} --tried tried.csv --sd 0.5 --between dose=0..0.7 -o next.json");
+    let ask = format!("{COMMAND} --tried tried.csv --std 0.5 --between dose=0..0.7 -o next.json");
     let (_, words) = place.good(&ask);
     assert!(words.contains("Of the 2 trials so far, the posterior mean of volume is lowest"), "{words}");
     let record: Value = serde_json::from_str(&place.read("next.json")).unwrap();
@@ -129,8 +130,9 @@ fn the_best_treatment_is_suggested() {
         assert!(out.contains(words), "{words}: {out}");
     }
     place.good(&format!("{COMMAND} -o next.parquet"));
-    let (help, _) = place.good("fuse --help");
-    assert!(help.contains("suggest  Suggest the treatments to try next"), "{help}");
+    let (help, _) = place.good("causal --help");
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("suggest Suggest the treatments to try next"), "{help}");
 }
 
 #[test]
@@ -151,15 +153,15 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         ("--tried words.csv", "is 'much', which is not a number"),
         ("--tried none.csv", "names of columns but no rows"),
         ("--tried missing.csv", "there is no such file"),
-        ("--tried twice.csv --sd 0", "outcomes of trials of one treatment = 1 and 2"),
-        ("--tried tried.csv --sd -1", "a standard deviation is a number of at least 0"),
+        ("--tried twice.csv --std 0", "outcomes of trials of one treatment = 1 and 2"),
+        ("--tried tried.csv --std -1", "a standard deviation is a number of at least 0"),
         (
-            "--tried below.csv --sd off",
+            "--tried below.csv --std off",
             "of column 'off' is -1: a standard deviation is a number of at least 0",
         ),
-        ("--tried tried.csv --sd note", "which is not a number"),
-        ("--tried tried.csv --sd spread", "there is no column 'spread'"),
-        ("--sd 1", "--tried"),
+        ("--tried tried.csv --std note", "which is not a number"),
+        ("--tried tried.csv --std spread", "there is no column 'spread'"),
+        ("--std 1", "--tried"),
         ("--between dose=1..0", "bounds of dose = (1, 0)"),
         ("--between dose=0.5", "give dose=low..high"),
         ("--between age=0..1", "names are dose"),
@@ -181,6 +183,6 @@ fn refusals_are_one_sentence_and_leave_no_files() {
     place.bad(&format!("{COMMAND} -o next.svg"), "not as a picture");
     place.bad(&format!("{COMMAND} -o next.html"), "not as a page");
     place.bad(&format!("{COMMAND} -o next.xls"), "not as .xls");
-    // A study with the name of the subcommand is read as a file.
-    place.bad("fuse ./suggest s2.csv --randomized --treatment dose --outcome volume", "no such file");
+    // A study with the name of another command is read as a file.
+    place.bad("causal effect suggest s2.csv --randomized --treatment dose --outcome volume", "no such file");
 }

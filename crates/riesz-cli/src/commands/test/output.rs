@@ -1,10 +1,10 @@
-//! The common part of `compare` and `depend`: a test's settings from options, and its result as text, table,
+//! The common part of both tests: a test's settings from options, and its result as text, table,
 //! picture or page.
 
 use std::fmt::Write as _;
 
 use riesz::discrepancy::{
-    AttributionRequest, FactorKind, FeatureAttributions, TestResult, TestSettings, Witness, lengthscale_grid,
+    AttributionRequest, FactorKind, FeatureAttributions, TestResult, TestSettings, Witness, length_scale_grid,
 };
 use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
@@ -22,16 +22,16 @@ use crate::io::write::{Cells, TableWriter};
 use crate::output_format::Form;
 use crate::question_args::read_groups;
 
-/// The output form of the result; forms that need attributions are refused with `--statistic-only`.
+/// The output form of the result; forms that need attributions are refused with `--no-attribution`.
 pub fn form(args: &TestArgs, global: &Global) -> Result<Form> {
     let form = Form::choose(args.output.as_deref(), global).map_err(|other| {
         Failure::input(format!(
             "the result is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
         ))
     })?;
-    if args.statistic_only && !matches!(form, Form::Text | Form::Json) {
+    if args.no_attribution && !matches!(form, Form::Text | Form::Json) {
         return Err(Failure::input(
-            "--statistic-only gives no values of features to show: write text or JSON, or leave it out",
+            "--no-attribution gives no values of features to show: write text or JSON, or leave it out",
         ));
     }
     Ok(form)
@@ -48,20 +48,20 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
     for text in &args.kernel {
         kernels.push(KernelExpression::parse(text)?.resolve(sample, &units)?);
     }
-    if kernels.is_empty() && args.no_standardise && args.factors == FactorKind::Product {
+    if kernels.is_empty() && args.no_standardise && args.kernel_factors == FactorKind::Product {
         kernels.push(KernelExpression::parse("rbf")?.resolve(sample, &units)?);
     }
-    if let Some(bad) = args.lengthscales.iter().find(|m| !(m.is_finite() && **m > 0.0)) {
-        return Err(Failure::input(format!("--lengthscales {bad}: give positive multiples")));
+    if let Some(bad) = args.length_scale_multiples.iter().find(|m| !(m.is_finite() && **m > 0.0)) {
+        return Err(Failure::input(format!("--length-scale-multiples {bad}: give positive multiples")));
     }
-    if args.lengthscales.is_empty() {
+    if args.length_scale_multiples.is_empty() {
         return Ok(kernels);
     }
     if kernels.is_empty() {
         let groups = groups(args, sample)?;
-        kernels.push(args.factors.default_kernel(sample, groups.as_ref())?);
+        kernels.push(args.kernel_factors.default_kernel(sample, groups.as_ref())?);
     }
-    Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, &args.lengthscales)).collect())
+    Ok(kernels.iter().flat_map(|kernel| length_scale_grid(kernel, &args.length_scale_multiples)).collect())
 }
 
 fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Players>> {
@@ -71,8 +71,8 @@ fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Players>> {
 /// The requested settings, for features in the columns of `sample`.
 pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<TestSettings> {
     Ok(TestSettings {
-        factors: args.factors,
-        attribute: if args.statistic_only {
+        factors: args.kernel_factors,
+        attribute: if args.no_attribution {
             AttributionRequest::Nothing
         } else {
             AttributionRequest::Significance
@@ -246,10 +246,10 @@ impl TestOutput<'_> {
             cells.push(column(&|j| s.adjusted[j]));
         }
         if let Some(marginal) = &attributions.marginal {
-            names.push("alone".into());
+            names.push("marginal".into());
             cells.push(Cells::Numbers(order.iter().map(|&j| marginal.values[j]).collect()));
             if let Some(pvalues) = &marginal.pvalues {
-                names.push("alone_pvalue".into());
+                names.push("marginal_pvalue".into());
                 cells.push(Cells::Numbers(order.iter().map(|&j| pvalues[j]).collect()));
             }
         }

@@ -1,4 +1,4 @@
-//! `riesz effect TABLE…`: the estimated effect as text, table, JSON, picture and page.
+//! `riesz causal effect TABLE…`: the estimated effect as text, table, JSON, picture and page.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ use riesz::model_card::CardEntry;
 use riesz_report::{EffectPage, PlotOptions, effect_report, number, render_effect};
 use serde_json::{Value, json};
 
+use super::check;
 use super::effect_output;
 use super::query_rows::{partial_row, row, row_text as in_words, rows, rows_with};
 use super::studies::StudyArgs;
 use crate::args::Global;
-use crate::commands::graph::check;
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::input::{described, name_of};
@@ -25,25 +25,25 @@ use crate::io::units::Units;
 use crate::io::write::TableWriter;
 use crate::output_format::Form;
 
-/// Arguments of `effect`.
+/// Arguments of `causal effect`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz effect data.csv --graph 'age -> statin; age -> volume; statin -> volume' --treatment statin --outcome volume
-  riesz effect data.csv --graph g.txt --treatment statin --outcome volume --baseline statin=0 --report effect.html
-  riesz effect data.csv --adjust age,bmi --treatment statin --outcome volume --slope statin --population clinic.csv
-  riesz effect data.csv --graph 'statin -> psa -> volume; statin <-> volume' --treatment statin --outcome volume
-  riesz effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome volume --at plans.csv -o effect.csv
-  riesz effect s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --at grid.csv -o effect.parquet
-  riesz effect s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --baseline statin=0.2 --given age=75
-  riesz effect trial.csv scans.csv --randomized --treatment dose --outcome volume -o effect.svg
-  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv
+  riesz causal effect data.csv --graph 'age -> drug; age -> y; drug -> y' --treatment drug --outcome y
+  riesz causal effect data.csv --graph g.txt --treatment drug --outcome y --baseline drug=0 --report effect.html
+  riesz causal effect data.csv --adjust age,bmi --treatment drug --outcome y --slope drug --population clinic.csv
+  riesz causal effect data.csv --graph 'drug -> psa -> y; drug <-> y' --treatment drug --outcome y
+  riesz causal effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome y --at plans.csv -o effect.csv
+  riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --at grid.csv -o effect.parquet
+  riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --baseline drug=0.2 --given age=75
+  riesz causal effect trial.csv scans.csv --randomized --treatment dose --outcome y -o effect.svg
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried tried.csv
 
 The result is the mean outcome under an intervention, E[outcome | do(treatment)], with intervals and
 the shares of its variance by source. One table with both treatment and outcome is enough: the graph
 determines whether to adjust for covariates (back door), to use mediators (front door), or, for several
 treatments in time, to adjust before each (sequential back door, the g-formula). Across several studies
-the first has the treatments, the last the outcome, and each shares columns with the next. 'riesz graph
+the first has the treatments, the last the outcome, and each shares columns with the next. 'riesz causal check
 check' tests beforehand whether the effect is identified. If it is not, the exit code is 2, and the
 message names what would help.")]
 pub struct EffectArgs {

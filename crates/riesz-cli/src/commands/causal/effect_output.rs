@@ -5,8 +5,8 @@ use riesz::{ColumnKind, Table};
 use riesz_report::EffectPage;
 use serde_json::{Value, json};
 
+use super::check;
 use super::query_rows;
-use crate::commands::graph::check;
 use crate::console::printable;
 use crate::exit::Result;
 use crate::io::write::Cells;

@@ -51,7 +51,7 @@ pub fn mean_variance(x: &[f64]) -> (f64, f64) {
 /// Rule that computes a length scale if none is given.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Lengthscale {
+pub enum LengthScale {
     /// The median distance between two rows.
     Median,
     /// The median distance between two values of the column, column by column.
@@ -65,11 +65,11 @@ pub enum Lengthscale {
 }
 
 /// The rules and their names in expressions.
-pub(super) const RULES: [(&str, Lengthscale); 4] = [
-    ("median", Lengthscale::Median),
-    ("median_per_feature", Lengthscale::MedianPerFeature),
-    ("scale", Lengthscale::Scale),
-    ("auto", Lengthscale::Auto),
+pub(super) const RULES: [(&str, LengthScale); 4] = [
+    ("median", LengthScale::Median),
+    ("median_per_feature", LengthScale::MedianPerFeature),
+    ("scale", LengthScale::Scale),
+    ("auto", LengthScale::Auto),
 ];
 
 /// Maximum number of rows, evenly spaced in the table, between which the median rules take distances.
@@ -79,24 +79,24 @@ const MEDIAN_ROWS: usize = 1000;
 ///
 /// # Errors
 /// [`Error::Parameter`] if the data do not determine a positive length scale (all rows equal).
-pub fn lengthscales(
+pub fn length_scales(
     x: &Table,
     columns: &[usize],
     units: &ColumnScaling,
-    rule: Lengthscale,
+    rule: LengthScale,
 ) -> Result<Vec<f64>> {
     let d = columns.len() as f64;
     let scaled = |j: usize| x.column(j).iter().map(move |v| (v - units.center[j]) / units.scale[j]);
     let common = match rule {
-        Lengthscale::Fixed(value) => value,
-        Lengthscale::Auto => (d / 2.0).sqrt(),
-        Lengthscale::Scale => {
+        LengthScale::Fixed(value) => value,
+        LengthScale::Auto => (d / 2.0).sqrt(),
+        LengthScale::Scale => {
             let numbers: Vec<f64> = columns.iter().flat_map(|&j| scaled(j)).collect();
             let (_, variance) = mean_variance(&numbers);
             // As in scikit-learn, gamma is 1 if the variance is 0.
             if variance == 0.0 { 0.5_f64.sqrt() } else { (d * variance / 2.0).sqrt() }
         }
-        Lengthscale::Median => {
+        LengthScale::Median => {
             let data: Vec<Vec<f64>> = columns.iter().map(|&j| subsample_rows(scaled(j).collect())).collect();
             let n = data.first().map_or(0, Vec::len);
             let mut distances = Vec::with_capacity(n * n / 2);
@@ -107,7 +107,7 @@ pub fn lengthscales(
             }
             median(distances)
         }
-        Lengthscale::MedianPerFeature => {
+        LengthScale::MedianPerFeature => {
             let scale_of = |&j: &usize| {
                 let c = subsample_rows(x.column(j).to_vec());
                 let distances = |(i, &u): (usize, &f64)| c[..i].iter().map(move |v| (u - v).abs());
@@ -120,7 +120,7 @@ pub fn lengthscales(
     };
     if !(common.is_finite() && common > 0.0) {
         return Err(Error::parameter(
-            "lengthscale",
+            "length_scale",
             common,
             "the rows do not determine a positive length scale (are they all equal?); give one",
         ));
@@ -161,7 +161,7 @@ mod tests {
             for n in [1, 3, 20, 49, 1500] {
                 let x = Table::from_column_major(vec![Column::numeric("a")], n, vec![value; n]).unwrap();
                 let lengths =
-                    lengthscales(&x, &[0], &ColumnScaling::raw(1), Lengthscale::MedianPerFeature).unwrap();
+                    length_scales(&x, &[0], &ColumnScaling::raw(1), LengthScale::MedianPerFeature).unwrap();
                 assert_eq!(lengths, [1.0], "{n} times {value}");
             }
         }

@@ -1,5 +1,5 @@
-//! Tests of `riesz fuse`: answers as tables, text, pictures and pages, and refusals. The library computes the
-//! estimates.
+//! Tests of `riesz causal effect`: answers as tables, text, pictures and pages, and refusals.
+//! The library computes the estimates.
 
 use serde_json::Value;
 
@@ -39,7 +39,8 @@ pub fn world() -> Place {
     place
 }
 
-const COMMAND: &str = "fuse s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
+const COMMAND: &str =
+    "causal effect s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --hyperparameter-samples 4";
 
 /// Returns the columns of a CSV table.
 pub fn columns(text: &str) -> std::collections::BTreeMap<String, Vec<f64>> {
@@ -106,8 +107,8 @@ fn three_studies_make_a_chain() {
     place.write("s2.csv", study("psa,size", 2.0, 3.0));
     place.write("s3.csv", study("size,volume", 3.0, 6.0));
     place.write("grid.csv", "dose\n-0.4\n0.5\n");
-    let ask = "fuse s1.csv s2.csv s3.csv --graph dose->psa->size->volume --treatment dose --outcome volume \
-               --draws 2";
+    let ask = "causal effect s1.csv s2.csv s3.csv --graph dose->psa->size->volume --treatment dose --outcome volume \
+               --hyperparameter-samples 2";
     let (out, _) = place.good(&format!("{ask} --at grid.csv --baseline dose=0 --format csv"));
     let estimates = columns(&out);
     for (k, truth) in [(0, 4.8), (1, -6.0)] {
@@ -216,8 +217,17 @@ fn answers_are_written_in_all_formats() {
     assert!(place.read("effect.svg").contains("E[volume | do(dose)]"));
     // A graph as text, studies as Parquet (recognised by their first bytes), and categorical treatments.
     let of_sites = |options: &[&str]| {
-        let query = ["fuse", "s1.csv", "s2.csv", "--graph", "site -> psa -> volume", "--treatment", "site"];
-        let settings = ["--outcome", "volume", "--draws", "2", "--report", "sites.html"];
+        let query = [
+            "causal",
+            "effect",
+            "s1.csv",
+            "s2.csv",
+            "--graph",
+            "site -> psa -> volume",
+            "--treatment",
+            "site",
+        ];
+        let settings = ["--outcome", "volume", "--hyperparameter-samples", "2", "--report", "sites.html"];
         let output = place.command().args(query).args(settings).args(options).output().unwrap();
         let (out, err) = texts(&output);
         (output.status.success(), out, err)
@@ -306,7 +316,7 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         (format!("{COMMAND} --report effect.txt"), "the name of a page must end in .html"),
         (COMMAND.replace("--graph g.txt ", ""), "give --graph; or, without a check, --adjust"),
         (COMMAND.replace("g.txt", "lost.txt"), "there is no such file"),
-        (COMMAND.replace("--draws 4", "--draws 99999999999"), "memory"),
+        (COMMAND.replace("--hyperparameter-samples 4", "--hyperparameter-samples 99999999999"), "memory"),
     ] {
         let output = place.run(&format!("{words} -o effect.csv"));
         let err = String::from_utf8_lossy(&output.stderr).into_owned();

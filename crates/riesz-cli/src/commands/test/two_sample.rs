@@ -1,4 +1,4 @@
-//! `riesz compare`.
+//! `riesz test two-sample`.
 
 use std::path::PathBuf;
 
@@ -7,29 +7,29 @@ use riesz::discrepancy::{MmdEstimator, TestResult, TwoSampleTest, Witness, witne
 use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, Kernel, Table};
 
+use super::output::{TestOutput, brief, form, kernels, settings};
 use crate::args::{Global, TestArgs};
 use crate::console::{Console, note_once, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::cells::FRONT_END;
 use crate::io::columns::Columns;
 use crate::io::units::Units;
-use crate::test_output::{TestOutput, brief, form, kernels, settings};
 
 /// Number of features whose witness functions are shown on the page.
 const WITNESSES: usize = 4;
 
-/// Arguments of `compare`.
+/// Arguments of `test two-sample`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz compare last_year.csv this_year.csv
-  riesz compare patients.csv --by sex -o differ.html
-  riesz compare a.parquet b.parquet --lengthscales 0.25,0.5,1,2,4 -o differ.csv
-  riesz compare a.csv b.csv --estimator linear          millions of rows
+  riesz test two-sample last_year.csv this_year.csv
+  riesz test two-sample patients.csv --by sex -o differ.html
+  riesz test two-sample a.parquet b.parquet --length-scale-multiples 0.25,0.5,1,2,4 -o differ.csv
+  riesz test two-sample a.csv b.csv --estimator linear          millions of rows
 
 MMD² (maximum mean discrepancy) is 0 if both samples have the same distribution, and with the default
 kernel only then. The table of features has the columns feature, value, null_low, null_high, pvalue
-and adjusted_pvalue, and alone and alone_pvalue for the test of each feature by itself.")]
+and adjusted_pvalue, and marginal and marginal_pvalue for the test of each feature by itself.")]
 pub struct Args {
     /// First sample, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]

@@ -1,4 +1,4 @@
-//! `riesz merge`.
+//! `riesz distributed merge`.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::io::output::write_all;
 
 const EXAMPLES: &str = "\
 Examples:
-  riesz merge DIR/PLAN a.stat b.stat -o ab.stat           sums of both; the order does not change a byte
-  riesz merge DIR/PLAN all.stat --without c.stat -o rest.stat    as if those rows were not in the data";
+  riesz distributed merge DIR/PLAN a.stat b.stat -o ab.stat    sums of both; the order does not change a byte
+  riesz distributed merge DIR/PLAN all.stat --without c.stat -o rest.stat    as if those rows were not in the data";
 
-/// Arguments of `merge`.
+/// Arguments of `distributed merge`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub struct Args {

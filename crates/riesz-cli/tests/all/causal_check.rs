@@ -1,4 +1,4 @@
-//! Tests of `riesz graph check`: its messages and refusals. The library computes the answers.
+//! Tests of `riesz causal check`: its messages and refusals. The library computes the answers.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn place() -> Place {
     place
 }
 
-const COMMAND: &str = "graph check g.txt --treatment statin --outcome volume";
+const COMMAND: &str = "causal check g.txt --treatment statin --outcome volume";
 
 #[test]
 fn answers_are_in_words_or_json() {
@@ -53,7 +53,7 @@ fn answers_are_in_words_or_json() {
 fn other_sets_are_named() {
     let place = Place::new();
     let text = "far -> statin; far -> near -> volume; statin -> volume";
-    let words = "graph check - --treatment statin --outcome volume --measured far,near,statin,volume";
+    let words = "causal check - --treatment statin --outcome volume --measured far,near,statin,volume";
     let output = place.run_with(words, text);
     let out = String::from_utf8(output.stdout).unwrap();
     assert!(out.starts_with("back-door, adjusting for near\nalternatives  {far}\n"), "{out}");
@@ -92,29 +92,30 @@ fn refusals_are_one_sentence() {
         place.bad(&format!("{COMMAND} {words}"), expected);
     }
     place.bad(
-        "graph check g.txt --treatment dose --outcome volume --measured dose",
+        "causal check g.txt --treatment dose --outcome volume --measured dose",
         "the graph has no variable 'dose'",
     );
     place.write("circle.txt", "a -> b\nb -> a\n");
     place.bad(
-        "graph check circle.txt --treatment a --outcome b --measured a",
+        "causal check circle.txt --treatment a --outcome b --measured a",
         "circle.txt: the graph has a cycle",
     );
     place.write("broken.txt", "a -> b\nb ->\n");
     place.bad(
-        "graph check broken.txt --treatment a --outcome b --measured a",
+        "causal check broken.txt --treatment a --outcome b --measured a",
         "broken.txt: graph, line 2: the line ends",
     );
     place.write("bytes.txt", [0xff, 0xfe, 0x00]);
-    place.bad("graph check bytes.txt --treatment a --outcome b --measured a", "bytes.txt is not text");
+    place.bad("causal check bytes.txt --treatment a --outcome b --measured a", "bytes.txt is not text");
     place.bad(&format!("{COMMAND} --studies none.csv"), "there is no such file");
     place.bad(&format!("{COMMAND} --measured statin --randomized --adjust age"), "cannot be used with");
 }
 
-/// Returns the output of `graph check` for the effect of X on Y, where the variables of `measured` are
+/// Returns the output of `causal check` for the effect of X on Y, where the variables of `measured` are
 /// columns.
 fn check_effect(place: &Place, file: &str, measured: &str) -> String {
-    let (out, _) = place.good(&format!("graph check {file} --treatment X --outcome Y --measured {measured}"));
+    let (out, _) =
+        place.good(&format!("causal check {file} --treatment X --outcome Y --measured {measured}"));
     out
 }
 
@@ -137,7 +138,7 @@ fn other_formulas_than_adjustments_are_shown() {
         "{out}"
     );
     let (out, _) = place.good(
-        "graph check napkin.txt --treatment X --outcome Y --measured W1,W2,X,Y --format json -o answer.json",
+        "causal check napkin.txt --treatment X --outcome Y --measured W1,W2,X,Y --format json -o answer.json",
     );
     assert!(out.is_empty());
     let answer: Value = serde_json::from_str(&place.read("answer.json")).unwrap();
@@ -150,7 +151,7 @@ fn other_formulas_than_adjustments_are_shown() {
     place.write("s2.csv", "M,Y\n1,2\n");
     place.write("mediated.txt", "W1 -> W2 -> X -> M -> Y; W1 <-> X; W1 <-> M");
     place.bad(
-        "fuse s1.csv s2.csv --graph mediated.txt --treatment X --outcome Y",
+        "causal effect s1.csv s2.csv --graph mediated.txt --treatment X --outcome Y",
         "the effect of X on Y is identified, but not by an adjustment that riesz estimates: P(M | do(X)) = ",
     );
 }
@@ -159,7 +160,7 @@ fn other_formulas_than_adjustments_are_shown() {
 fn unidentified_effects_name_hedge_and_instrument() {
     let place = Place::new();
     place.write("iv.txt", "Z -> X; X -> Y; X <-> Y");
-    let words = "graph check iv.txt --treatment X --outcome Y --measured Z,X,Y";
+    let words = "causal check iv.txt --treatment X --outcome Y --measured Z,X,Y";
     place.bad(
         words,
         "the effect of X on Y is not identified in study 1, neither by back-door (adjusting for Z) nor by \
@@ -204,14 +205,14 @@ fn graphs_of_other_packages_are_read_from_files() {
         let out = check_effect(&place, file, "X,Y,Z");
         assert!(out.starts_with("back-door, adjusting for Z\n"), "{file}: {out}");
     }
-    let (_, err) = place.good("graph check g.csv --treatment X --outcome Y --measured X,Y,Z");
+    let (_, err) = place.good("causal check g.csv --treatment X --outcome Y --measured X,Y,Z");
     assert!(
         err.contains("warning: the graph is an adjacency matrix: rows are taken for causes of columns"),
         "{err}"
     );
     place.write("open.txt", "Graph Nodes:\nX;Y\n\nGraph Edges:\n1. X o-> Y\n");
     place.bad(
-        "graph check open.txt --treatment X --outcome Y --measured X,Y",
+        "causal check open.txt --treatment X --outcome Y --measured X,Y",
         "open.txt: Tetrad graph, line 5: the direction of 'X o-> Y' is not determined",
     );
 }
@@ -220,8 +221,8 @@ fn graphs_of_other_packages_are_read_from_files() {
 fn all_variables_that_are_not_latent_are_measured_by_default() {
     let place = Place::new();
     place.write("g.txt", "Z -> X; Z -> Y; X -> Y");
-    let (out, _) = place.good("graph check g.txt --treatment X --outcome Y");
+    let (out, _) = place.good("causal check g.txt --treatment X --outcome Y");
     assert!(out.starts_with("back-door, adjusting for Z"), "{out}");
     place.write("l.txt", "dag { Z [latent]; Z -> X; Z -> Y; X -> Y }");
-    place.bad("graph check l.txt --treatment X --outcome Y", "is not identified");
+    place.bad("causal check l.txt --treatment X --outcome Y", "is not identified");
 }

@@ -1,4 +1,4 @@
-//! `riesz anova`.
+//! `riesz effects`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,19 +17,19 @@ use crate::io::picture::write_picture;
 use crate::io::write::{Cells, TableWriter};
 use crate::question_args::read_groups;
 
-/// Arguments of `anova`.
+/// Arguments of `effects`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz anova m.riesz train.csv                             the component of each feature, as a table
-  riesz anova m.riesz train.csv --of age -o age.svg         a curve, with the posterior's band if the file holds one
-  riesz anova m.riesz train.csv --of age,bmi -o both.png    a surface: the interaction of two features
-  riesz anova m.riesz train.csv --of age --of age,bmi -o parts.csv
+  riesz effects m.riesz train.csv                             the component of each feature, as a table
+  riesz effects m.riesz train.csv --of age -o age.svg         a curve, with a band if the file has a posterior
+  riesz effects m.riesz train.csv --of age,bmi -o both.png    a surface: the interaction of two features
+  riesz effects m.riesz train.csv --of age --of age,bmi -o parts.csv
 
 The model's output is the sum of its mean, a component of each feature, a component of each pair, and
 so on (functional ANOVA). Each component has mean 0 along each of its features. Features are taken as
 independent, each distributed as in the rows. The components are exact. The table has the columns
-component, output, place, place_2 (for pairs), value, and sd (for a model with a posterior).")]
+component, output, x, x_2 (for pairs), value, and std (for a model with a posterior).")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM)
     #[arg(value_hint = ValueHint::FilePath)]
@@ -185,10 +185,10 @@ fn table(
     let [component, output] = texts.map(Cells::Texts);
     let [first, second] =
         if numeric { numbers.map(Cells::Numbers) } else { position_texts.map(Cells::Texts) };
-    let mut columns = vec![("component", component), ("output", output), ("place", first)];
-    columns.extend(pairs.then_some(("place_2", second)));
+    let mut columns = vec![("component", component), ("output", output), ("x", first)];
+    columns.extend(pairs.then_some(("x_2", second)));
     let count = values.len();
     columns.push(("value", Cells::Numbers(values)));
-    columns.extend((sd.len() == count).then_some(("sd", Cells::Numbers(sd))));
+    columns.extend((sd.len() == count).then_some(("std", Cells::Numbers(sd))));
     TableWriter::write_columns(path, format, columns)
 }
