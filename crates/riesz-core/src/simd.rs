@@ -197,7 +197,7 @@ impl Lanes {
     /// Eight zeros.
     pub const ZERO: Self = Self([0.0; LANES]);
     /// The number 1 in every lane.
-    pub const ONE: Self = Self([1.0; LANES]);
+    pub const UNIT: Self = Self([1.0; LANES]);
 
     /// Copies a number to all lanes.
     #[inline(always)]

@@ -140,7 +140,7 @@ pub(crate) fn absent_means(
             for ((weight, factors), [first, remaining]) in weights.iter().zip(&padded_factors).zip(&mut sets)
             {
                 let lane_range = LaneRange { factors, lanes_per_player, from: run * lanes };
-                products(isa, lane_range, 0..low, &[Lanes::ONE; 8][..lanes], first);
+                products(isa, lane_range, 0..low, &[Lanes::UNIT; 8][..lanes], first);
                 products(isa, lane_range, low..players, &[Lanes::splat(*weight); 8][..lanes], remaining);
             }
             add_absent_means(isa, lanes, &sets[..weights.len()], means);

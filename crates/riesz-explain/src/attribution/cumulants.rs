@@ -71,7 +71,7 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
         for k in 2..P {
             e[k] = V::mul(sums[k], number(cumulants[k]));
         }
-        let mut h = [Lanes::ONE; MAX_SHARED_POWER + 1];
+        let mut h = [Lanes::UNIT; MAX_SHARED_POWER + 1];
         for m in 1..P {
             let mut sum = Lanes::ZERO;
             for k in 1..=m {

@@ -31,7 +31,7 @@ impl FactorBlock {
     /// degree 1 to `order`.
     pub(crate) fn elementary_symmetric(&self, order: usize) -> Vec<Lanes> {
         let mut sums = vec![Lanes::ZERO; order + 1];
-        sums[0] = Lanes::ONE;
+        sums[0] = Lanes::UNIT;
         for (a, b) in self.a.iter().zip(&self.b) {
             let share = a.map2(*b, |a, b| {
                 let top = a.abs().max(b.abs());
@@ -103,13 +103,13 @@ impl QuadratureEngine {
 
 dispatch! {
     fn measure<V: Simd>(a: &[Lanes], b: &[Lanes]) -> FactorMagnitudes {
-        let (mut magnitude, mut ratio_product) = (Lanes::ONE, Lanes::ONE);
-        let (mut small, mut highest) = (Lanes::ONE, Lanes::ONE);
+        let (mut magnitude, mut ratio_product) = (Lanes::UNIT, Lanes::UNIT);
+        let (mut small, mut highest) = (Lanes::UNIT, Lanes::UNIT);
         for (a, b) in a.iter().zip(b) {
             let difference = V::abs(V::sub(*a, *b));
             let top = V::max(V::abs(*a), V::abs(*b));
             magnitude = V::mul(magnitude, top);
-            small = V::mul(small, V::min(Lanes::ONE, top));
+            small = V::mul(small, V::min(Lanes::UNIT, top));
             ratio_product = V::mul(ratio_product, V::fma(difference, Lanes::splat(ERROR_TAU), top));
             highest = V::max(highest, ratio_product);
         }

@@ -197,13 +197,13 @@ dispatch! {
             (&mut out.ratios[..count], &mut out.firsts[..count], &mut out.seconds[..count]);
         let (mut weights, mut max_roundings, mut shortfall) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
         for node in rule {
-            let (mut product, mut roundings_of_product) = (Lanes::ONE, Lanes::splat(count as f64));
+            let (mut product, mut roundings_of_product) = (Lanes::UNIT, Lanes::splat(count as f64));
             for l in 0..count {
                 let top = V::max(V::abs(block.a[l]), V::abs(block.b[l]));
                 let divisor = V::max(V::mul(top, Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
                 let factor = block.factor::<V>(l, node.t, node.s);
                 let size = V::max(V::abs(factor), divisor);
-                let inverse = V::div(Lanes::ONE, size);
+                let inverse = V::div(Lanes::UNIT, size);
                 product = V::mul(product, size);
                 ratios[l] = V::mul(V::sub(block.a[l], block.b[l]), inverse);
                 // Positive if a factor is negative or too small.

@@ -113,11 +113,11 @@ fn descend(
     add: &mut impl FnMut(&[usize], Lanes),
 ) {
     let count = factor.len();
-    let set_factor = |l: usize| if set.contains(&l) { Lanes::ONE } else { factor[l] };
+    let set_factor = |l: usize| if set.contains(&l) { Lanes::UNIT } else { factor[l] };
     // Products of the factors before and after.
     let mut after = vec![weight; count + 1];
     (0..count).rev().for_each(|l| after[l] = Plain::mul(after[l + 1], set_factor(l)));
-    let mut before = Lanes::ONE;
+    let mut before = Lanes::UNIT;
     let from = set.last().map_or(0, |l| l + 1);
     (0..from).for_each(|l| before = Plain::mul(before, set_factor(l)));
     for l in from..count {

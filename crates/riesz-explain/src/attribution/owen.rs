@@ -122,7 +122,7 @@ fn part_products(tree: &CoalitionTree, block: &FactorBlock) -> [Lanes; 2] {
     match tree {
         CoalitionTree::Player(k) => [block.a[*k], block.b[*k]],
         CoalitionTree::CoalitionStructure(members) => {
-            members.iter().fold([Lanes::ONE; 2], |products, member| {
+            members.iter().fold([Lanes::UNIT; 2], |products, member| {
                 let member_products = part_products(member, block);
                 [Plain::mul(products[0], member_products[0]), Plain::mul(products[1], member_products[1])]
             })
@@ -153,7 +153,7 @@ fn value(tree: &CoalitionTree, weight: Lanes, block: &FactorBlock, out: &mut [La
             before.push(product);
             product = Plain::mul(product, *mixture);
         }
-        let mut after = Lanes::ONE;
+        let mut after = Lanes::UNIT;
         for (k, mixture) in mixed.iter().enumerate().rev() {
             complements[k] = Plain::fma(before[k], after, complements[k]);
             after = Plain::mul(after, *mixture);

@@ -52,7 +52,7 @@ impl<'a> OwenSeries<'a> {
                 multiply::<Plain>(prefix, mixture, &mut tail[..size]);
             }
             after.fill(Lanes::ZERO);
-            after[0] = Lanes::ONE;
+            after[0] = Lanes::UNIT;
             for (k, mixture) in mixed.iter().enumerate().rev() {
                 multiply::<Plain>(&before[k * size..][..size], &after, &mut product);
                 let sums = complements[k * size..].iter_mut().zip(&product);
@@ -74,7 +74,7 @@ impl<'a> OwenSeries<'a> {
             }
             CoalitionTree::CoalitionStructure(members) => {
                 let mut unit = vec![Lanes::ZERO; self.size];
-                unit[0] = Lanes::ONE;
+                unit[0] = Lanes::UNIT;
                 let times = |product: Vec<Lanes>, factor: &[Lanes]| {
                     let mut out = vec![Lanes::ZERO; self.size];
                     multiply::<Plain>(&product, factor, &mut out);

@@ -167,9 +167,9 @@ impl<'a> PairInteractions<'a> {
         let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
         let difference = |l: usize| Plain::sub(block.a[l], block.b[l]);
         // Products of the factors before and after.
-        let (mut before, mut after) = (vec![Lanes::ONE; count + 1], vec![Lanes::ONE; count + 1]);
+        let (mut before, mut after) = (vec![Lanes::UNIT; count + 1], vec![Lanes::UNIT; count + 1]);
         for &(row, j) in rows_of(ranked, pair_rows) {
-            let factor_except = |l: usize| if l == j { Lanes::ONE } else { factor[l] };
+            let factor_except = |l: usize| if l == j { Lanes::UNIT } else { factor[l] };
             after[count] = Plain::mul(Plain::mul(block.weight, Lanes::splat(node.weights[0])), difference(j));
             (0..count).rev().for_each(|l| after[l] = Plain::mul(after[l + 1], factor_except(l)));
             (0..count).for_each(|l| before[l + 1] = Plain::mul(before[l], factor_except(l)));

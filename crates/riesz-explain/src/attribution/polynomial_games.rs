@@ -401,7 +401,7 @@ pub(crate) fn factorial(p: usize) -> Lanes {
 fn expand<V: Simd>(sums: &[Lanes], p: usize, out: &mut Vec<Lanes>) {
     out.clear();
     for x in sums {
-        let mut term = Lanes::ONE;
+        let mut term = Lanes::UNIT;
         out.push(term);
         for k in 1..=p {
             term = V::div(V::mul(term, *x), Lanes::splat(k as f64));

@@ -151,7 +151,7 @@ impl SeriesChain {
                 }
             }
             refill(after, size, Lanes::ZERO);
-            after[0] = Lanes::ONE;
+            after[0] = Lanes::UNIT;
             for j in (0..players).rev() {
                 if excluded.contains(&j) {
                     continue;
@@ -209,5 +209,5 @@ pub(crate) fn mean_exponential_series(
         }
     }
     // Weights sum to 1.
-    out[0] = Lanes::ONE;
+    out[0] = Lanes::UNIT;
 }

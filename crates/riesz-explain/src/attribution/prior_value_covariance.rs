@@ -254,7 +254,7 @@ dispatch! {
                     h[q] = V::fma(t, first[q], V::mul(s, second[q]));
                     by_own[q] = V::fma(t, V::sub(*xx, *bx), V::mul(s, V::sub(*xb, *bb)));
                 }
-                let mut suffix = Lanes::ONE;
+                let mut suffix = Lanes::UNIT;
                 for q in (0..m).rev() {
                     after[q] = suffix;
                     suffix = V::mul(suffix, h[q]);

@@ -206,7 +206,7 @@ impl ScaledTerms {
         sizes.clear();
         let weighted_sizes = run.sizes.iter().copied().flatten().zip(coefficients);
         sizes.extend(weighted_sizes.map(|(s, c)| Plain::mul(*s, Plain::abs(*c))));
-        ones[0].resize(weights.len(), Lanes::ONE);
+        ones[0].resize(weights.len(), Lanes::UNIT);
         (TermBatch { weights, sizes: run.sizes.map(|_| &sizes[..]), ..run }, ones)
     }
 }

@@ -81,7 +81,7 @@ impl<'a> TermBatch<'a> {
     /// Factor k in a block, for present and absent players.
     pub fn side(&self, k: u32, block: usize) -> (Lanes, Lanes) {
         let start = k as usize * self.stride + self.offset + block * LANES;
-        (Lanes::load(self.a, start), self.b.map_or(Lanes::ONE, |b| Lanes::load(b, start)))
+        (Lanes::load(self.a, start), self.b.map_or(Lanes::UNIT, |b| Lanes::load(b, start)))
     }
 }
 
@@ -319,7 +319,7 @@ fn load_group<const ABSENT_IS_ONE: bool>(
     offset: usize,
     members: &[u32; 4],
 ) -> ([Lanes; 4], [Lanes; 4]) {
-    let (mut a, mut b) = ([Lanes::ONE; 4], [Lanes::ONE; 4]);
+    let (mut a, mut b) = ([Lanes::UNIT; 4], [Lanes::UNIT; 4]);
     for i in 0..4 {
         let start = members[i] as usize * run.stride + offset;
         a[i] = Lanes::load(run.a, start);
@@ -334,7 +334,7 @@ fn load_group<const ABSENT_IS_ONE: bool>(
 #[inline(always)]
 fn pair<V: Simd, const ABSENT_IS_ONE: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
     if ABSENT_IS_ONE {
-        return [Lanes::ONE, V::add(a[0], a[1]), V::mul(a[0], a[1])];
+        return [Lanes::UNIT, V::add(a[0], a[1]), V::mul(a[0], a[1])];
     }
     [V::mul(b[0], b[1]), V::fma(a[0], b[1], V::mul(b[0], a[1])), V::mul(a[0], a[1])]
 }
@@ -363,8 +363,8 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
 
         // Group polynomials; `M = Π max(|a|, |b|)` and `P = Π (max(|a|, |b|) + τ₀ |a - b|)` of `rule.rs`, and
         // `Π min(1, max(|a|, |b|))`.
-        let (mut magnitude, mut ratio_product) = (Lanes::ONE, Lanes::ONE);
-        let (mut small, mut highest) = (Lanes::ONE, Lanes::ONE);
+        let (mut magnitude, mut ratio_product) = (Lanes::UNIT, Lanes::UNIT);
+        let (mut small, mut highest) = (Lanes::UNIT, Lanes::UNIT);
         for (position, members) in members.iter().enumerate() {
             let (a, b) = load_group::<ABSENT_IS_ONE>(run, offset, members);
             if in_one_segment {
@@ -375,7 +375,7 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
                 let top = V::max(V::abs(a[i]), V::abs(b[i]));
                 magnitude = V::mul(magnitude, top);
                 if !ABSENT_IS_ONE {
-                    small = V::mul(small, V::min(Lanes::ONE, top));
+                    small = V::mul(small, V::min(Lanes::UNIT, top));
                 }
                 ratio_product = V::mul(ratio_product, V::fma(difference, Lanes::splat(ERROR_TAU), top));
             }
@@ -398,14 +398,14 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
         let choice = if safe { choices.smallest_accurate(ratio) } else { choices.exact };
         let rule = measure.rule(choice.nodes);
         if in_one_segment {
-            refill(prefixes, rule.len(), Lanes::ONE);
+            refill(prefixes, rule.len(), Lanes::UNIT);
             begin_suffixes::<V>(rule, weight, suffixes);
             sweeps::<V>(groups, rule, prefixes, suffixes);
             finish::<V, ABSENT_IS_ONE>(run, offset, groups, members, sums);
         } else {
             for nodes in rule.chunks(KEPT_NODES) {
                 let count = nodes.len();
-                refill(prefixes, count, Lanes::ONE);
+                refill(prefixes, count, Lanes::UNIT);
                 for members in members.chunks(*segment).take(members.len().div_ceil(*segment) - 1) {
                     begin::<V, ABSENT_IS_ONE>(run, offset, groups, members);
                     let from = prefixes.len() - count;

@@ -94,7 +94,7 @@ impl SetErrorBounds {
                     symmetric[0],
                     |polynomial, constant| if constant > 0.0 { polynomial / constant } else { 0.0 },
                 );
-            let fewer = if s == 0 { Lanes::ONE } else { symmetric[s - 1] };
+            let fewer = if s == 0 { Lanes::UNIT } else { symmetric[s - 1] };
             let factors = symmetric[s].map2(fewer, |polynomial, fewer| polynomial + 2.0 * fewer);
             let engine = 3.0 * height * Plain::mul(share, error).sum();
             size_error.per_value += per_set_error(s + 1, *height, error);

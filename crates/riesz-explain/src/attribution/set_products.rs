@@ -82,7 +82,7 @@ impl FactorRatios {
     /// divide by, in particular smaller than `smallest` relative to the larger of its sides.
     pub(crate) fn push(&mut self, isa: Isa, block: &FactorBlock, node: &SharedNode, smallest: f64) -> bool {
         let sample = self.len;
-        self.values.resize(self.factors.next_multiple_of(4), Lanes::ONE);
+        self.values.resize(self.factors.next_multiple_of(4), Lanes::UNIT);
         let good = divide_node(
             isa,
             block,
@@ -200,7 +200,7 @@ dispatch! {
         weights: &mut [Lanes],
     ) -> bool {
         let count = block.a.len();
-        let (mut product, mut min_size, mut max_size) = (Lanes::ONE, Lanes::splat(f64::MAX), Lanes::ZERO);
+        let (mut product, mut min_size, mut max_size) = (Lanes::UNIT, Lanes::splat(f64::MAX), Lanes::ZERO);
         let mut relative = Lanes::splat(f64::MAX);
         for l in 0..count {
             let value = block.factor::<V>(l, node.t, node.s);
@@ -215,9 +215,9 @@ dispatch! {
             return false;
         }
         for from in (0..count).step_by(4) {
-            let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::ONE });
+            let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::UNIT });
             let (first, second) = (V::mul(f[0], f[1]), V::mul(f[2], f[3]));
-            let inverse = V::div(Lanes::ONE, V::mul(first, second));
+            let inverse = V::div(Lanes::UNIT, V::mul(first, second));
             let (first_inverse, second_inverse) = (V::mul(inverse, second), V::mul(inverse, first));
             let inverse = [
                 V::mul(first_inverse, f[1]),

@@ -347,7 +347,7 @@ mod tests {
                     offset: 0,
                     active: &active,
                     players: players.len(),
-                    weights: &[Lanes::ONE; POINTS / LANES],
+                    weights: &[Lanes::UNIT; POINTS / LANES],
                     sizes: None,
                     tinies: &[],
                     rounding: RoundingUnits::default(),

@@ -225,7 +225,7 @@ dispatch! {
             let errors = V::mul(Lanes::splat(error), V::add(Lanes::splat(active.len() as f64), absolute_sum));
             let rounding =
                 V::mul(Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing), absolute_sum);
-            let bound = V::mul(V::mul(V::add(Lanes::ONE, absolute_sum), V::add(errors, rounding)), *weight);
+            let bound = V::mul(V::mul(V::add(Lanes::UNIT, absolute_sum), V::add(errors, rounding)), *weight);
             let out = &mut out.error[from..from + LANES];
             out.iter_mut().zip(bound.0).for_each(|(out, v)| *out += v);
         }

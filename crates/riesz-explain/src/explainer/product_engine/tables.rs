@@ -283,7 +283,7 @@ impl ProductEngine<'_> {
                 {
                     let lane_range =
                         LaneRange { factors: present, lanes_per_player: runs * lanes, from: run * lanes };
-                    products(self.isa, lane_range, 0..low, &[Lanes::ONE; 8][..lanes], &mut first);
+                    products(self.isa, lane_range, 0..low, &[Lanes::UNIT; 8][..lanes], &mut first);
                     for (coef, remaining) in panel.coef.iter().zip(&mut remaining) {
                         let mut weights = [Lanes::ZERO; 8];
                         weights[..blocks.len()].copy_from_slice(&coef[blocks.clone()]);
