@@ -187,7 +187,7 @@ fn what_is_wrong_with_duels_is_said() {
     place.write("short.csv", "name,east\ni0,1\ni1,2\n");
     place.bad("prefer predict m.riesz short.csv --left i0 --right i1", "there is no column 'north'");
     place.write("train.csv", "a,b,y\n1,2,3\n2,1,4\n3,5,1\n4,4,2\n");
-    place.good("fit train.csv --target y --conditional-ridge 1 -o other.riesz");
+    place.good("fit train.csv --target y --ridge 1 -o other.riesz");
     place.bad("prefer predict other.riesz items.csv --left i0 --right i1", "left_x and right_x");
     place.bad("prefer evaluate items.csv duels.csv --test 2 --repeats 1", "share of the test");
 }
