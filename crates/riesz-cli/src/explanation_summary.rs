@@ -6,6 +6,7 @@ use riesz::Explanation;
 use riesz_report::number;
 
 use crate::console::printable;
+use crate::exit::Result;
 
 /// Number of rows whose values are shown.
 const ROWS: usize = 4;
@@ -17,80 +18,59 @@ const FEATURES: usize = 20;
 #[derive(Default)]
 pub struct ExplanationSummary {
     rows: usize,
-    outputs: Vec<Summary>,
-}
-
-/// The summary of an output.
-struct Summary {
-    name: String,
-    features: Vec<String>,
-    /// Sums of absolute values over rows, by feature.
-    sums: Vec<f64>,
+    /// For each output, the sum of absolute values over rows of each feature.
+    sums: Vec<Vec<f64>>,
     /// The first rows.
-    first: Vec<Row>,
-}
-
-/// The explanation of a row.
-struct Row {
-    number: usize,
-    base_value: f64,
-    prediction: f64,
-    values: Vec<f64>,
+    first: Option<Explanation>,
 }
 
 impl ExplanationSummary {
     /// Adds the next rows.
-    pub fn include(&mut self, explanation: &Explanation) {
-        if self.outputs.is_empty() {
-            let features: Vec<String> =
-                (0..explanation.sets()).map(|k| printable(&explanation.set_name(k))).collect();
-            let summary = |name: &String| Summary {
-                name: printable(name),
-                sums: vec![0.0; features.len()],
-                features: features.clone(),
-                first: Vec::new(),
-            };
-            self.outputs = explanation.output_names.iter().map(summary).collect();
+    pub fn include(&mut self, explanation: &Explanation) -> Result<()> {
+        let rows = explanation.rows();
+        self.rows += rows;
+        self.sums.resize(explanation.outputs(), vec![0.0; explanation.sets()]);
+        for (o, sums) in self.sums.iter_mut().enumerate() {
+            let means = explanation.mean_abs(o);
+            sums.iter_mut().zip(means).for_each(|(sum, mean)| *sum += mean * rows as f64);
         }
-        self.rows += explanation.rows();
-        for (o, summary) in self.outputs.iter_mut().enumerate() {
-            for i in 0..explanation.rows() {
-                let values = explanation.row_values(i, o);
-                summary.sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value.abs());
-                if summary.first.len() < ROWS {
-                    let cell = i * explanation.outputs() + o;
-                    summary.first.push(Row {
-                        number: explanation.row_numbers[i],
-                        base_value: explanation.base_values[cell],
-                        prediction: explanation.predictions[cell],
-                        values: values.to_vec(),
-                    });
-                }
+        let missing = ROWS - self.first.as_ref().map_or(0, Explanation::rows);
+        if missing > 0 {
+            let next = explanation.select_rows(&(0..missing.min(rows)).collect::<Vec<_>>());
+            match &mut self.first {
+                Some(first) => first.concat_rows(next)?,
+                none => *none = Some(next),
             }
         }
+        Ok(())
     }
 
-    /// The table as text.
+    /// The table as text; empty without rows.
     pub fn text(&self) -> String {
-        self.outputs.iter().map(|summary| summary.text(self.rows)).collect::<Vec<_>>().join("\n")
+        let Some(first) = &self.first else { return String::new() };
+        (0..self.sums.len()).map(|o| self.output_text(first, o)).collect::<Vec<_>>().join("\n")
     }
-}
 
-impl Summary {
-    fn text(&self, rows: usize) -> String {
-        let mut order: Vec<usize> = (0..self.sums.len()).collect();
-        order.sort_by(|&a, &b| self.sums[b].total_cmp(&self.sums[a]));
+    fn output_text(&self, first: &Explanation, output: usize) -> String {
+        let sums = &self.sums[output];
+        let mut order: Vec<usize> = (0..sums.len()).collect();
+        order.sort_by(|&a, &b| sums[b].total_cmp(&sums[a]));
         let shown = &order[..order.len().min(FEATURES)];
-        let columns = |value: &dyn Fn(&Row) -> String| self.first.iter().map(value).collect::<Vec<_>>();
+        let by_row = |cell: &dyn Fn(usize) -> String| (0..first.rows()).map(cell).collect::<Vec<_>>();
+        let numbers = |list: &[f64]| by_row(&|i| number(list[i * first.outputs() + output]));
         let mut lines = vec![
-            (self.name.clone(), "mean |value|".to_string(), columns(&|row| format!("row {}", row.number))),
-            ("base value".into(), String::new(), columns(&|row| number(row.base_value))),
+            (
+                printable(&first.output_names[output]),
+                "mean |value|".to_string(),
+                by_row(&|i| format!("row {}", first.row_numbers[i])),
+            ),
+            ("base value".into(), String::new(), numbers(&first.base_values)),
         ];
-        lines.extend(shown.iter().map(|&j| {
-            let mean = number(self.sums[j] / rows as f64);
-            (self.features[j].clone(), mean, columns(&|row| number(row.values[j])))
+        lines.extend(shown.iter().map(|&k| {
+            let mean = number(sums[k] / self.rows as f64);
+            (printable(&first.set_name(k)), mean, by_row(&|i| number(first.row_values(i, output)[k])))
         }));
-        lines.push(("prediction".into(), String::new(), columns(&|row| number(row.prediction))));
+        lines.push(("prediction".into(), String::new(), numbers(&first.predictions)));
         let size = |text: &String| text.chars().count();
         let name_width = lines.iter().map(|(name, ..)| size(name)).max().unwrap_or(0);
         let width = lines.iter().flat_map(|(_, _, cells)| cells).map(size).max().unwrap_or(0);

@@ -69,13 +69,17 @@ pub enum Command {
     /// Draw the effects of single features and pairs: curves and surfaces (functional ANOVA)
     Effects(effects::Args),
     /// Test two samples for a difference, or columns for dependence, with attribution; select features
-    Test(test::Args),
+    #[command(subcommand)]
+    Test(test::Command),
     /// Learn preferences from duels, and predict, rank and explain them
-    Prefer(Box<prefer::Args>),
+    #[command(subcommand)]
+    Prefer(Box<prefer::Command>),
     /// Learn a map of single rows from averages or totals over groups of rows
-    Downscale(Box<downscale::Args>),
+    #[command(subcommand)]
+    Downscale(Box<downscale::Command>),
     /// Estimate causal effects of treatments from one table or across studies, and check causal graphs
-    Causal(causal::Args),
+    #[command(subcommand)]
+    Causal(causal::Command),
     /// Draw an explanation
     Plot(plot::Args),
     /// Write a page about an explanation that opens in any browser, offline
@@ -89,7 +93,8 @@ pub enum Command {
     /// Fit, explain and report on bundled diabetes data
     Demo(demo::Args),
     /// Run the steps of a large fit on several machines
-    Distributed(distributed::Args),
+    #[command(subcommand)]
+    Distributed(distributed::Command),
     /// Print a completion script for a shell
     Completions(completions::Args),
 }
@@ -155,17 +160,17 @@ fn run(cli: Cli) -> Result<()> {
         Command::Explain(args) => explain::run(&args, global, console),
         Command::Importance(args) => importance::run(&args, global, console),
         Command::Effects(args) => effects::run(&args, global, console),
-        Command::Test(args) => test::run(&args, global, console),
-        Command::Prefer(args) => prefer::run(&args, global, console),
-        Command::Downscale(args) => downscale::run(&args, global, console),
-        Command::Causal(args) => causal::run(&args, global, console),
+        Command::Test(command) => test::run(&command, global, console),
+        Command::Prefer(command) => prefer::run(&command, global, console),
+        Command::Downscale(command) => downscale::run(&command, global, console),
+        Command::Causal(command) => causal::run(&command, global, console),
         Command::Plot(args) => plot::run(&args, global),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),
         Command::Verify(args) => verify::run(&args, global, console),
         Command::Convert(args) => convert::run(&args),
         Command::Demo(args) => demo::run(&args, global, console),
-        Command::Distributed(args) => distributed::run(&args, global, console),
+        Command::Distributed(command) => distributed::run(&command, global, console),
         Command::Completions(args) => completions::run(&args, Cli::command()),
     }
 }

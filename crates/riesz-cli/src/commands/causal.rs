@@ -11,15 +11,9 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::exit::Result;
 
-/// Arguments of `causal`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// The commands of `causal`.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Check whether an effect is identified by what studies measured, how, and under which assumptions
     Check(Box<check::Args>),
     /// Estimate the effect of a treatment on an outcome, from one table or across studies
@@ -29,8 +23,8 @@ enum Command {
 }
 
 /// Runs a subcommand.
-pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    match &args.command {
+pub fn run(command: &Command, global: &Global, console: Console) -> Result<()> {
+    match command {
         Command::Check(args) => check::run(args, global, console),
         Command::Effect(args) => effect::run(args, global, console),
         Command::Suggest(args) => suggest::run(args, global, console),

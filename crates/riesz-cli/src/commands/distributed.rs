@@ -8,15 +8,9 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::exit::Result;
 
-/// Arguments of `distributed`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// The commands of `distributed`.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Compute the statistics of units of a large fit
     Statistics(statistics::Args),
     /// Add up the statistics of units, or subtract some of them
@@ -26,8 +20,8 @@ enum Command {
 }
 
 /// Runs a subcommand.
-pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    match &args.command {
+pub fn run(command: &Command, global: &Global, console: Console) -> Result<()> {
+    match command {
         Command::Statistics(args) => statistics::run(args, global, console),
         Command::Merge(args) => merge::run(args, global, console),
         Command::Solve(args) => solve::run(args, global, console),

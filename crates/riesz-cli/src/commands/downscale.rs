@@ -14,15 +14,9 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::exit::Result;
 
-/// Arguments of `downscale`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// The commands of `downscale`.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Learn the map from two tables, of rows and of bags
     Fit(fit::Args),
     /// Predict the map at rows, with standard deviations and intervals
@@ -37,8 +31,8 @@ enum Command {
 }
 
 /// Runs a subcommand.
-pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    match &args.command {
+pub fn run(command: &Command, global: &Global, console: Console) -> Result<()> {
+    match command {
         Command::Fit(args) => fit::run(args, global, console),
         Command::Predict(args) => predict::run(args, global, console),
         Command::Map(args) => map::run(args, console),

@@ -34,12 +34,12 @@ Examples:
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
   riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --ignore price --background-rows 50
 
-On a terminal a short table is printed: mean absolute values, and the values of the first rows.
-Otherwise the table has the columns row (from 0), output, base_value, prediction and residual, and one column
-per player; estimated values also have columns std_error:PLAYER. With --covariance there are columns
-std:PLAYER, the posterior standard deviation of a value (value ± 1.96 std is a 95 % interval). CSV and
-Parquet are streamed: memory does not grow with the number of rows. Exit code 1: a residual exceeds
-its proved bound.
+On a terminal a short table is printed: mean absolute values, and the values of the first rows. A file
+or a pipe gets all values, with the columns row (from 0), output, base_value, prediction and residual,
+and one column per player; estimated values also have columns std_error:PLAYER. With --covariance there
+are columns std:PLAYER, the posterior standard deviation of a value (value ± 1.96 std is a 95 %
+interval). CSV and Parquet are streamed: memory does not grow with the number of rows. Exit code 1: a
+residual exceeds its proved bound.
 
 With --top-interactions the table has one line per pair: row, output, rank, feature_1, feature_2,
 value, bound (proved, on the value's error) and left_out (proved: no unlisted pair of the row is
@@ -111,7 +111,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut certificate = Certificate::default();
     let (width, is_json) = (explaining.width, format == Format::Json);
     let mut sink = match format {
-        Format::Text => Sink::Text(ExplanationSummary::default(), path),
+        Format::Text => Sink::Text(Box::default(), path),
         Format::Json => Sink::Json(Box::new(ExplanationCollector::with_width(width)), Output::open(path)?),
         _ => Sink::Table(path, format, None),
     };
@@ -130,7 +130,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 
 /// Destination of explanations, which arrive in chunks.
 enum Sink<'a> {
-    Text(ExplanationSummary, Option<&'a Path>),
+    Text(Box<ExplanationSummary>, Option<&'a Path>),
     Table(Option<&'a Path>, Format, Option<Box<values::Writer>>),
     Json(Box<ExplanationCollector>, Output),
 }
@@ -138,10 +138,7 @@ enum Sink<'a> {
 impl Sink<'_> {
     fn add(&mut self, chunk: SavedExplanation) -> Result<()> {
         match self {
-            Self::Text(summary, _) => {
-                summary.include(&chunk.explanation);
-                Ok(())
-            }
+            Self::Text(summary, _) => summary.include(&chunk.explanation),
             Self::Json(collector, _) => collector.add(chunk),
             Self::Table(path, format, writer) => {
                 let writer = match writer {

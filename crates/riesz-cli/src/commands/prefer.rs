@@ -11,15 +11,9 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::exit::Result;
 
-/// Arguments of `prefer`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// The commands of `prefer`.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Learn from duels between items with properties who beats whom
     Fit(fit::Args),
     /// Predict who wins, with probabilities and intervals
@@ -35,8 +29,8 @@ enum Command {
 }
 
 /// Runs a subcommand.
-pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    match &args.command {
+pub fn run(command: &Command, global: &Global, console: Console) -> Result<()> {
+    match command {
         Command::Fit(args) => fit::run(args, global, console),
         Command::Predict(args) => predict::run(args, global, console),
         Command::Explain(args) => explain::run(args, global, console),

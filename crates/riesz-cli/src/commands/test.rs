@@ -10,15 +10,9 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::exit::Result;
 
-/// Arguments of `test`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// The commands of `test`.
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Test whether two samples differ, and in which features (MMD)
     TwoSample(Box<two_sample::Args>),
     /// Test whether a target depends on the other columns, and on which (HSIC)
@@ -28,8 +22,8 @@ enum Command {
 }
 
 /// Runs a subcommand.
-pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    match &args.command {
+pub fn run(command: &Command, global: &Global, console: Console) -> Result<()> {
+    match command {
         Command::TwoSample(args) => two_sample::run(args, global, console),
         Command::Independence(args) => independence::run(args, global, console),
         Command::Select(args) => select::run(args, global, console),

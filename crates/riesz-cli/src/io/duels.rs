@@ -279,14 +279,14 @@ impl Names {
     }
 }
 
-/// The columns of the two sides that are used unless others are named: ours, and those of arenas of language
-/// models, whose column `winner` holds the outcome.
-const DEFAULT_SIDES: [[&str; 2]; 2] = [["left", "right"], ["model_a", "model_b"]];
+/// The columns of the two sides and of the outcome that are used unless others are named: those of riesz, and
+/// those of tables in which people compare answers of two language models.
+const LAYOUTS: [([&str; 2], &str); 2] = [(["left", "right"], "outcome"), (["model_a", "model_b"], "winner")];
 
 /// The column of outcomes of a table whose left side is in column `left`.
 fn outcome_column(args: &OutcomeArgs, left: &str) -> String {
-    let default = if left == DEFAULT_SIDES[1][0] { "winner" } else { "outcome" };
-    args.outcome.clone().unwrap_or_else(|| default.into())
+    let layout = LAYOUTS.iter().find(|([column, _], _)| *column == left);
+    args.outcome.clone().unwrap_or_else(|| layout.unwrap_or(&LAYOUTS[0]).1.into())
 }
 
 /// The columns of the two sides, if the table has them, and whether the first one holds the winners.
@@ -297,7 +297,7 @@ fn sides_in(args: &SideArgs, header: &[String]) -> Result<Option<([String; 2], b
     }
     let candidates = match &args.sides {
         Some(text) => vec![two_columns("--sides", text, header)?],
-        None => DEFAULT_SIDES.map(|sides| sides.map(String::from)).into(),
+        None => LAYOUTS.map(|(sides, _)| sides.map(String::from)).into(),
     };
     Ok(candidates.into_iter().find(|sides| sides.iter().all(is_column)).map(|sides| (sides, false)))
 }
@@ -602,7 +602,7 @@ fn win_columns(text: &String, header: &[String]) -> Result<Vec<String>> {
 
 /// The error for a table that has no columns of duels.
 fn no_sides(name: &str, args: &SideArgs, outcomes: Option<&OutcomeArgs>, header: &[String]) -> Failure {
-    let outcome = |columns| format!(" and '{}'", outcome_column(columns, DEFAULT_SIDES[0][0]));
+    let outcome = |columns| format!(" and '{}'", outcome_column(columns, "left"));
     let outcome_text = outcomes.map_or_else(String::new, outcome);
     let further = if outcomes.is_some() {
         "name them with --winner, --loser, --sides and --outcome, or use --scores or --wins instead of an \
@@ -722,7 +722,7 @@ fn read_wide(
     console: &Console,
 ) -> Result<(Items, IndexedDuels)> {
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
-    let outcome = outcome_column(&duels.outcomes, DEFAULT_SIDES[0][0]);
+    let outcome = outcome_column(&duels.outcomes, "left");
     if feature_names.is_empty() || !header.contains(&outcome) {
         return Err(Failure::input(format!(
             "{name}: without a table of items, this table must hold duels between names, in the columns of \

@@ -30,12 +30,12 @@ use crate::output_format::Form;
 #[command(before_help = "\
 Examples:
   riesz causal effect data.csv --graph 'age -> drug; age -> y; drug -> y' --treatment drug --outcome y
-  riesz causal effect data.csv --graph g.txt --treatment drug --outcome y --baseline drug=0 --report effect.html
-  riesz causal effect data.csv --adjust age,bmi --treatment drug --outcome y --slope drug --population clinic.csv
+  riesz causal effect data.csv --graph g.txt --treatment drug --outcome y --baseline drug=0 --report e.html
+  riesz causal effect data.csv --adjust age,bmi --treatment drug --outcome y --slope drug --population p.csv
   riesz causal effect data.csv --graph 'drug -> psa -> y; drug <-> y' --treatment drug --outcome y
-  riesz causal effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome y --at plans.csv -o effect.csv
+  riesz causal effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome y --at plans.csv -o e.csv
   riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --at grid.csv -o effect.parquet
-  riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --baseline drug=0.2 --given age=75
+  riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --baseline drug=0 --given age=75
   riesz causal effect trial.csv scans.csv --randomized --treatment dose --outcome y -o effect.svg
   riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried tried.csv
 
@@ -43,7 +43,7 @@ The result is the mean outcome under an intervention, E[outcome | do(treatment)]
 the shares of its variance by source. One table with both treatment and outcome is enough: the graph
 determines whether to adjust for covariates (back door), to use mediators (front door), or, for several
 treatments in time, to adjust before each (sequential back door, the g-formula). Across several studies
-the first has the treatments, the last the outcome, and each shares columns with the next. 'riesz causal check
+the first has the treatments, the last the outcome, and each shares columns with the next. 'riesz causal
 check' tests beforehand whether the effect is identified. If it is not, the exit code is 2, and the
 message names what would help.")]
 pub struct EffectArgs {

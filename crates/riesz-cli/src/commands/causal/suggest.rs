@@ -32,9 +32,10 @@ use crate::output_format::Form;
 #[command(before_help = "\
 Examples:
   riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y
-  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried old.csv --std 0.5 --between drug=0..1
-  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried tried.csv --maximize --count 3 -o next.csv
-  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --candidates doses.csv --cost euros
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried old.csv --std 0.5
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --between drug=0..1
+  riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --maximize --count 3
+  riesz causal suggest data.csv --graph g.txt --treatment drug --outcome y --candidates doses.csv --cost eur
 
 Bayesian optimisation whose prior is the effect estimated from the studies. The table of earlier trials
 has a column for each treatment and one for the outcome, and a row per trial. The result is a table with

@@ -15,7 +15,7 @@ use crate::io::output::write_all;
 const EXAMPLES: &str = "\
 Examples:
   riesz distributed merge DIR/PLAN a.stat b.stat -o ab.stat    sums of both; the order does not change a byte
-  riesz distributed merge DIR/PLAN all.stat --without c.stat -o rest.stat    as if those rows were not in the data";
+  riesz distributed merge DIR/PLAN all.stat --without c.stat -o rest.stat    without these rows";
 
 /// Arguments of `distributed merge`.
 #[derive(Debug, Clone, clap::Args)]

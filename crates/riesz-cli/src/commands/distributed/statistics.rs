@@ -17,7 +17,7 @@ Examples:
   riesz fit 'data/*.parquet' --target y --landmarks 2000 --checkpoint DIR --plan-only    prints DIR/PLAN
   riesz distributed statistics DIR/PLAN --unit 17    one unit, on any machine that sees the files
   riesz distributed statistics DIR/PLAN --unit \"$SLURM_ARRAY_TASK_ID\"
-  riesz distributed solve DIR/PLAN -o model.riesz                     once all statistics are there
+  riesz distributed solve DIR/PLAN -o model.riesz     once all statistics are there
   riesz distributed statistics DIR/PLAN --unit 17 --pass    the unit's pass for a solution; then solve again";
 
 /// Arguments of `distributed statistics`.
