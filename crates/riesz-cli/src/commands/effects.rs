@@ -26,10 +26,10 @@ Examples:
   riesz effects m.riesz train.csv --of age,bmi -o both.png    a surface: the interaction of two features
   riesz effects m.riesz train.csv --of age --of age,bmi -o parts.csv
 
-The model's output is the sum of its mean, a component of each feature, a component of each pair, and
-so on (functional ANOVA). Each component has mean 0 along each of its features. Features are taken as
-independent, each distributed as in the rows. The components are exact. The table has the columns
-component, output, x, x_2 (for pairs), value, and std (for a model with a posterior).")]
+The model's output is the sum of its mean, a component of each feature, a component of each pair,
+and so on (functional ANOVA). Each component has mean 0 along each of its features. Features are
+taken as independent, each distributed as in the rows. The components are exact. The table has the
+columns component, output, x, x_2 (for pairs), value, and std (for a model with a posterior).")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM)
     #[arg(value_hint = ValueHint::FilePath)]

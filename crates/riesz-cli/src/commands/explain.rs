@@ -34,12 +34,12 @@ Examples:
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
   riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --ignore price --background-rows 50
 
-On a terminal a short table is printed: mean absolute values, and the values of the first rows. A file
-or a pipe gets all values, with the columns row (from 0), output, base_value, prediction and residual,
-and one column per player; estimated values also have columns std_error:PLAYER. With --covariance there
-are columns std:PLAYER, the posterior standard deviation of a value (value ± 1.96 std is a 95 %
-interval). CSV and Parquet are streamed: memory does not grow with the number of rows. Exit code 1: a
-residual exceeds its proved bound.
+On a terminal a short table is printed: mean absolute values, and the values of the first rows. A
+file or a pipe gets all values, with the columns row (from 0), output, base_value, prediction and
+residual, and one column per player; estimated values also have columns std_error:PLAYER. With
+--covariance there are columns std:PLAYER, the posterior standard deviation of a value (value ±
+1.96 std is a 95 % interval). CSV and Parquet are streamed: memory does not grow with the number of
+rows. Exit code 1: a residual exceeds its proved bound.
 
 With --top-interactions the table has one line per pair: row, output, rank, feature_1, feature_2,
 value, bound (proved, on the value's error) and left_out (proved: no unlisted pair of the row is

@@ -39,11 +39,11 @@ Examples:
   riesz importance m.riesz test.csv --target price         SAGE values: how features reduce the loss
   riesz importance m.riesz test.csv --target price --background train.csv -o sage.csv
 
-Without --target: shares of the variance of the model's output, which are exact for features that are
-independent of each other, each distributed as in the rows. With --target: the reduction of the mean
-squared error, or of the log loss for classes, by each feature. An output whose variance does not exceed
-its error has no shares: their cells are empty. For the mean |value| of explained rows see 'riesz
-explain' and 'riesz plot bar'.")]
+Without --target: shares of the variance of the model's output, which are exact for features that
+are independent of each other, each distributed as in the rows. With --target: the reduction of the
+mean squared error, or of the log loss for classes, by each feature. An output whose variance does
+not exceed its error has no shares: their cells are empty. For the mean |value| of explained rows
+see 'riesz explain' and 'riesz plot bar'.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM)
     #[arg(value_hint = ValueHint::FilePath)]

@@ -29,8 +29,9 @@ Examples:
   riesz inspect train.csv                         each column's detected type, and the reason
   riesz inspect train.csv --column zip=text
 
-For a table, each column is shown with its type (numbers or categories) and the reason, its number of missing
-cells and of distinct values, their range or the most frequent ones, and remarks on doubtful cells.")]
+For a table, each column is shown with its type (numbers or categories) and the reason, its number
+of missing cells and of distinct values, their range or the most frequent ones, and remarks on
+doubtful cells.")]
 pub struct Args {
     /// Model, explanation or table; '-' is a table from standard input
     #[arg(value_hint = ValueHint::FilePath)]

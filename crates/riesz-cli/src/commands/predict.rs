@@ -27,8 +27,8 @@ Examples:
   cat new.csv | riesz predict m.riesz - --format json
 
 For a regression the columns are its outputs; for a classifier the class and its probabilities
-p(CLASS), or its decision values if it has no probabilities; for a model of counts the rate of events
-per unit of weight, or the probability of a success.")]
+p(CLASS), or its decision values if it has no probabilities; for a model of counts the rate of
+events per unit of weight, or the probability of a success.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …)
     #[arg(value_hint = ValueHint::FilePath)]

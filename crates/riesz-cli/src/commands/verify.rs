@@ -29,11 +29,11 @@ Examples:
   riesz verify why.json --model m.riesz --rows new.csv --background train.csv
   riesz verify why.csv --model svm.model --rows new.csv --columns age,bmi,bp --game functional
 
-Explains the rows again, in the explanation's game and with its index, and compares predictions, base
-values, sums and values. Two numbers agree if they differ by at most the sum of both proved bounds and
---tolerance times the largest number of their kind; estimates may also differ by 5 standard errors. If
-the game needs a background or a baseline and none is given, only predictions and sums are compared, and
-the output says so. Exit code 1: something does not agree.")]
+Explains the rows again, in the explanation's game and with its index, and compares predictions,
+base values, sums and values. Two numbers agree if they differ by at most the sum of both proved
+bounds and --tolerance times the largest number of their kind; estimates may also differ by 5
+standard errors. If the game needs a background or a baseline and none is given, only predictions
+and sums are compared, and the output says so. Exit code 1: something does not agree.")]
 pub struct Args {
     /// Explanation to check, by any program: JSON of 'riesz explain', or a table of values (CSV, Parquet)
     /// with the columns row, output, base_value, prediction and residual, and one column per player

@@ -23,16 +23,16 @@ Examples:
   riesz causal check g.txt --treatment drug --outcome y --studies trial.csv,scans.csv --randomized
   riesz causal check g.txt --treatment dose --outcome y --studies s1.csv,s2.csv --differs 2:age --format json
 
-A graph is text: 'age -> statin; statin -> psa -> volume; psa <-> bmi', where <-> means a hidden common
-cause, a new line may replace ';', # begins a comment, and names with spaces are in double quotes. Other
-formats are DOT, DAGitty's text, GML, node-link JSON of networkx, an adjacency matrix as CSV (rows are
-causes), bnlearn's model string, BIF, lavaan's model text and Tetrad's text. The first study has the
-treatments, the last the outcome, and each shares columns with the next.
+A graph is text: 'age -> statin; statin -> psa -> volume; psa <-> bmi', where <-> means a hidden
+common cause, a new line may replace ';', # begins a comment, and names with spaces are in double
+quotes. Other formats are DOT, DAGitty's text, GML, node-link JSON of networkx, an adjacency matrix
+as CSV (rows are causes), bnlearn's model string, BIF, lavaan's model text and Tetrad's text. The
+first study has the treatments, the last the outcome, and each shares columns with the next.
 
 There are three answers. Back door or front door: 'riesz causal effect' can estimate the effect.
-Identified by another formula: the formula is shown, and riesz cannot estimate it. Not identified: exit
-code 2, with the hidden common causes that prevent it, an open path, measurements that would help, and
-an instrument if there is one.")]
+Identified by another formula: the formula is shown, and riesz cannot estimate it. Not identified:
+exit code 2, with the hidden common causes that prevent it, an open path, measurements that would
+help, and an instrument if there is one.")]
 pub struct Args {
     /// The graph: a file, '-' for standard input, or the text itself, 'age -> dose; dose -> size'
     #[arg(value_hint = ValueHint::FilePath)]

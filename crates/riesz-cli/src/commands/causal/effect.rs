@@ -39,13 +39,13 @@ Examples:
   riesz causal effect trial.csv scans.csv --randomized --treatment dose --outcome y -o effect.svg
   riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried tried.csv
 
-The result is the mean outcome under an intervention, E[outcome | do(treatment)], with intervals and
-the shares of its variance by source. One table with both treatment and outcome is enough: the graph
-determines whether to adjust for covariates (back door), to use mediators (front door), or, for several
-treatments in time, to adjust before each (sequential back door, the g-formula). Across several studies
-the first has the treatments, the last the outcome, and each shares columns with the next. 'riesz causal
-check' tests beforehand whether the effect is identified. If it is not, the exit code is 2, and the
-message names what would help.")]
+The result is the mean outcome under an intervention, E[outcome | do(treatment)], with intervals
+and the shares of its variance by source. One table with both treatment and outcome is enough: the
+graph determines whether to adjust for covariates (back door), to use mediators (front door), or,
+for several treatments in time, to adjust before each (sequential back door, the g-formula). Across
+several studies the first has the treatments, the last the outcome, and each shares columns with
+the next. 'riesz causal check' tests beforehand whether the effect is identified. If it is not, the
+exit code is 2, and the message names what would help.")]
 pub struct EffectArgs {
     /// The studies.
     #[command(flatten)]

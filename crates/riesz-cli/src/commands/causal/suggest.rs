@@ -37,11 +37,12 @@ Examples:
   riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --maximize --count 3
   riesz causal suggest data.csv --graph g.txt --treatment drug --outcome y --candidates doses.csv --cost eur
 
-Bayesian optimisation whose prior is the effect estimated from the studies. The table of earlier trials
-has a column for each treatment and one for the outcome, and a row per trial. The result is a table with
-the columns of the treatments, best suggestion first: mean and sd are those of the posterior effect,
-expected_improvement is the expected gain over the best treatment so far, acquisition is the value of
-the acquisition function, and support is 1 where the studies' data support the effect.")]
+Bayesian optimisation whose prior is the effect estimated from the studies. The table of earlier
+trials has a column for each treatment and one for the outcome, and a row per trial. The result is
+a table with the columns of the treatments, best suggestion first: mean and sd are those of the
+posterior effect, expected_improvement is the expected gain over the best treatment so far,
+acquisition is the value of the acquisition function, and support is 1 where the studies' data
+support the effect.")]
 pub struct SuggestArgs {
     /// The studies.
     #[command(flatten)]

@@ -19,11 +19,11 @@ Examples:
 
 Fits as 'riesz downscale fit' does, since a model file does not hold the targets. The table has one
 line per target. Column observed is the target, fitted its estimate by the map, and residual their
-difference, which is attributed to noise. Columns left_out and left_out_std are the prediction from all
-other targets and its standard deviation, noise included, by the same hyper-parameters. Column score is
-the error in these standard deviations (for counts, which are skewed, the normal score of the count
-under its predictive distribution). Left-out targets can rank kernels; they rank mediators by targets
-only, not by the accuracy at single rows.")]
+difference, which is attributed to noise. Columns left_out and left_out_std are the prediction from
+all other targets and its standard deviation, noise included, by the same hyper-parameters. Column
+score is the error in these standard deviations (for counts, which are skewed, the normal score of
+the count under its predictive distribution). Left-out targets can rank kernels; they rank
+mediators by targets only, not by the accuracy at single rows.")]
 pub struct Args {
     /// The training data and the settings of the fit.
     #[command(flatten)]

@@ -22,11 +22,11 @@ Examples:
   riesz downscale explain m.riesz rows.csv --bag district --weight people
   riesz downscale explain m.riesz rows.csv --bag district --weight people --background rows.csv -o why.csv
 
-The table has one line per bag: bag, base_value, one column per feature with its exact Shapley values,
-and prediction, which is the sum of base value and values. As values are linear in the map, those of a
-bag are the weighted means of the values of its rows, or their sums for a map of sums. For counts they
-are means on the scale of the log rate or the log odds. 'riesz explain' explains single rows. Exit
-code 1: a residual exceeds its proved bound.")]
+The table has one line per bag: bag, base_value, one column per feature with its exact Shapley
+values, and prediction, which is the sum of base value and values. As values are linear in the map,
+those of a bag are the weighted means of the values of its rows, or their sums for a map of sums.
+For counts they are means on the scale of the log rate or the log odds. 'riesz explain' explains
+single rows. Exit code 1: a residual exceeds its proved bound.")]
 pub struct Args {
     /// Model file of 'riesz downscale fit', or of another model with one output
     #[arg(value_hint = ValueHint::FilePath)]

@@ -24,11 +24,12 @@ Examples:
   riesz downscale fit rows.csv bags.csv --bag district --target rate --inducing 500 -o m.riesz
 
 The map is a Gaussian process f of single rows. A target is the mean (with --sum the sum) of f over
-the rows of its bag, plus noise. For counts f is the log rate (--family poisson) or the log odds of a
-success (binomial), and a target is the count over all rows of its bag. The file holds the map with
-its posterior, at the best hyper-parameters; 'predict --std', 'explain --covariance', 'importance' and
-'effects' read it like any other model. With few targets, one set of hyper-parameters understates the
-uncertainty: Python's riesz.AggregateGaussianProcess averages over samples of them.")]
+the rows of its bag, plus noise. For counts f is the log rate (--family poisson) or the log odds of
+a success (binomial), and a target is the count over all rows of its bag. The file holds the map
+with its posterior, at the best hyper-parameters; 'predict --std', 'explain --covariance',
+'importance' and 'effects' read it like any other model. With few targets, one set of
+hyper-parameters understates the uncertainty: Python's riesz.AggregateGaussianProcess averages over
+samples of them.")]
 pub struct Args {
     /// The training data and the settings of the fit.
     #[command(flatten)]

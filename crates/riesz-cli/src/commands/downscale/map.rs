@@ -29,8 +29,9 @@ Examples:
   riesz downscale map m.riesz rows.csv --x east --y north --bag district --weight people \\
     --bags bags.csv --target rate -o map.html
 
-A page (.html) shows the map, its standard deviation, the exact Shapley values of each feature and the
-feature with the largest value at each row; with --bag also a table of bags with their explanations.")]
+A page (.html) shows the map, its standard deviation, the exact Shapley values of each feature and
+the feature with the largest value at each row; with --bag also a table of bags with their
+explanations.")]
 pub struct Args {
     /// Model file of 'riesz downscale fit'
     #[arg(value_hint = ValueHint::FilePath)]

@@ -21,11 +21,11 @@ Examples:
   riesz downscale predict m.riesz rows.csv -o map.csv
   riesz downscale predict m.riesz elsewhere.parquet -o elsewhere.parquet
 
-As 'riesz predict --std', with 95 % intervals. The columns are row, TARGET, TARGET_std, TARGET_low and
-TARGET_high, without the noise of rows or targets. For a model of sums they are per unit of weight. For
-a model of counts the columns are row, rate (its posterior mean), rate_median, rate_low and rate_high,
-and log_rate and log_rate_std, the scale of explanations; for successes among trials they are named by
-probability and log_odds.")]
+As 'riesz predict --std', with 95 % intervals. The columns are row, TARGET, TARGET_std, TARGET_low
+and TARGET_high, without the noise of rows or targets. For a model of sums they are per unit of
+weight. For a model of counts the columns are row, rate (its posterior mean), rate_median, rate_low
+and rate_high, and log_rate and log_rate_std, the scale of explanations; for successes among trials
+they are named by probability and log_odds.")]
 pub struct Args {
     /// Model file of 'riesz downscale fit', or of another regression with its posterior
     #[arg(value_hint = ValueHint::FilePath)]

@@ -26,8 +26,9 @@ Examples:
   riesz prefer cluster players.csv matches.csv --id name
   riesz prefer cluster players.csv matches.csv --clusters 3 --method spectral -o clusters.csv --plot matrix.svg
 
-Within a cluster a ranking holds; between clusters each outcome has probability one half. The table has
-the columns item, cluster (from 1) and probability of the membership, for methods that estimate it.")]
+Within a cluster a ranking holds; between clusters each outcome has probability one half. The table
+has the columns item, cluster (from 1) and probability of the membership, for methods that estimate
+it.")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]

@@ -25,10 +25,10 @@ Examples:
   riesz prefer evaluate players.csv matches.csv --split time=played      the future from the past
   riesz prefer evaluate players.csv matches.csv --split context=season   unseen seasons
 
-Each repeat holds out a share of the pairs and tests every model on them. All duels of a pair are held
-out together; otherwise the training duels would reveal the test outcomes. The table has one line per
-model: accuracy, auc and log_loss (0.693 for probability one half), each with its standard deviation
-over the repeats.")]
+Each repeat holds out a share of the pairs and tests every model on them. All duels of a pair are
+held out together; otherwise the training duels would reveal the test outcomes. The table has one
+line per model: accuracy, auc and log_loss (0.693 for probability one half), each with its standard
+deviation over the repeats.")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]

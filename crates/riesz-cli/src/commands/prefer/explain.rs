@@ -35,10 +35,10 @@ Examples:
   riesz prefer explain m.riesz players.csv matches.csv --game paired --covariance -o why.json
   riesz plot beeswarm why.json -o why.svg
 
-A player is a property of both items. Its value is its contribution to the log odds that the left item
-wins (for a model with --ties model: to the advantage, the log odds before the margin of ties is
-subtracted). Swapping the two items changes the sign of all values. Without -o, one duel or one item
-against all others is written as text.")]
+A player is a property of both items. Its value is its contribution to the log odds that the left
+item wins (for a model with --ties model: to the advantage, the log odds before the margin of ties
+is subtracted). Swapping the two items changes the sign of all values. Without -o, one duel or one
+item against all others is written as text.")]
 pub struct Args {
     /// The duels to explain.
     #[command(flatten)]

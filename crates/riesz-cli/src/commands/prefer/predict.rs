@@ -34,12 +34,12 @@ Examples:
   riesz prefer predict m.riesz players.csv matches.csv -o odds.csv
   riesz prefer predict m.riesz --left gpt --right llama        for a model that was fitted to names alone
 
-The table has the columns left and right; log_odds, the posterior mean of the log odds that the left
-item wins; log_odds_std, their standard deviation; probability that the left item wins (averaged over
-the posterior), with a 95 % interval; and superiority, the posterior probability that the left item is
-the better one. A model with --ties model adds two columns: advantage, the log odds before the margin of
-ties is subtracted, which is the sum of the values of 'riesz prefer explain'; and probability_tie. The
-right item wins with the remaining probability.")]
+The table has the columns left and right; log_odds, the posterior mean of the log odds that the
+left item wins; log_odds_std, their standard deviation; probability that the left item wins
+(averaged over the posterior), with a 95 % interval; and superiority, the posterior probability
+that the left item is the better one. A model with --ties model adds two columns: advantage, the
+log odds before the margin of ties is subtracted, which is the sum of the values of 'riesz prefer
+explain'; and probability_tie. The right item wins with the remaining probability.")]
 pub struct Args {
     /// The duels to predict.
     #[command(flatten)]

@@ -28,11 +28,12 @@ Examples:
   riesz prefer rank players.csv matches.csv --id name
   riesz prefer rank players.csv matches.csv --cycles 20 -o ranks.csv --plot ladder.svg
 
-Fits the nested model, and prints the share of the log odds that no utility explains (cyclic share), the
-marginal likelihoods of a ranking and of cycles, and SpecR with its distribution for a perfect ranking
-and for random outcomes on the same graph. For items with names only, abilities are ranked, which have
-no cycles. The table has one line per item, best first: rank with its 95 % interval, utility (mean log
-odds against the others, with nobody at home) with its interval, and the probability of being the best.")]
+Fits the nested model, and prints the share of the log odds that no utility explains (cyclic
+share), the marginal likelihoods of a ranking and of cycles, and SpecR with its distribution for a
+perfect ranking and for random outcomes on the same graph. For items with names only, abilities are
+ranked, which have no cycles. The table has one line per item, best first: rank with its 95 %
+interval, utility (mean log odds against the others, with nobody at home) with its interval, and
+the probability of being the best.")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]

@@ -24,10 +24,10 @@ Examples:
   riesz test independence data.csv --target y --given age           conditional dependence, given age
   riesz test independence series.csv --target y --wild-bootstrap 20  rows are a time series
 
-HSIC (Hilbert-Schmidt independence criterion) is 0 if the target is independent of the other columns,
-and with the default kernels only then. The table of features has the columns feature, value, null_low,
-null_high, pvalue and adjusted_pvalue, and marginal and marginal_pvalue for the test of each feature by
-itself.")]
+HSIC (Hilbert-Schmidt independence criterion) is 0 if the target is independent of the other
+columns, and with the default kernels only then. The table of features has the columns feature,
+value, null_low, null_high, pvalue and adjusted_pvalue, and marginal and marginal_pvalue for the
+test of each feature by itself.")]
 pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]

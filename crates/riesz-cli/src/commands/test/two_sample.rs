@@ -27,9 +27,10 @@ Examples:
   riesz test two-sample a.parquet b.parquet --length-scale-multiples 0.25,0.5,1,2,4 -o differ.csv
   riesz test two-sample a.csv b.csv --estimator linear          millions of rows
 
-MMD² (maximum mean discrepancy) is 0 if both samples have the same distribution, and with the default
-kernel only then. The table of features has the columns feature, value, null_low, null_high, pvalue
-and adjusted_pvalue, and marginal and marginal_pvalue for the test of each feature by itself.")]
+MMD² (maximum mean discrepancy) is 0 if both samples have the same distribution, and with the
+default kernel only then. The table of features has the columns feature, value, null_low,
+null_high, pvalue and adjusted_pvalue, and marginal and marginal_pvalue for the test of each
+feature by itself.")]
 pub struct Args {
     /// First sample, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
