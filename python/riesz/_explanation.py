@@ -202,8 +202,8 @@ class Explanation:
     @property
     def exactness(self) -> str:
         """``"exact"`` (up to rounding, within :attr:`bound`), ``"estimated"`` (with :attr:`std_error`), or
-        ``"unstated"`` for exact values from a table, which does not contain the bound."""
-        return "exact" if self._bound is not None else "unstated" if self._std_error is None else "estimated"
+        ``"unknown"`` for exact values from a table, which does not contain the bound."""
+        return "exact" if self._bound is not None else "unknown" if self._std_error is None else "estimated"
 
     @property
     def std_error(self) -> Any:
@@ -368,14 +368,14 @@ class Explanation:
             return None
         duels = []
         for record in json.loads(self._core.duels):
-            duel, outcome = Duel(record["left"], record["right"]), record.get("chance")
+            duel, outcome = Duel(record["left"], record["right"]), record.get("win_probability")
             if outcome is not None:
                 duel = replace(
                     duel,
                     probability=outcome["probability"],
                     interval=tuple(outcome["interval"]),
                     probability_tie=outcome.get("tie"),
-                    probability_better=outcome["superiority"],
+                    probability_better=outcome["probability_better"],
                 )
             duels.append(duel)
         return duels

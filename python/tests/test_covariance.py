@@ -405,7 +405,7 @@ def test_shares_of_the_variance():
     std = model.predict(ROWS, return_std=True)[1]
     assert np.allclose(explanation.predictions, std**2, rtol=1e-8)
     assert np.allclose(explanation.base_values + explanation.values.sum(axis=1), std**2, rtol=1e-8)
-    assert explanation.output_names == ["variance of y"] and explanation.exactness == "unstated"
+    assert explanation.output_names == ["variance of y"] and explanation.exactness == "unknown"
     for i, row in enumerate(ROWS):
         rows, shares = mixtures(row, BACKGROUND[:3])
         covariance = model.predict(rows, return_cov=True)[1]

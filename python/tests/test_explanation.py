@@ -193,7 +193,7 @@ def test_frames_are_read_back(data, single, three):
             if e is estimated:
                 np.testing.assert_array_equal(loaded.std_error, e.std_error)
             assert (
-                loaded.exactness == ("estimated" if e is estimated else "unstated")
+                loaded.exactness == ("estimated" if e is estimated else "unknown")
                 and loaded.sampling is None
             )
             assert loaded.certificate is None and loaded.bound is None and loaded.data.shape == (6, 0)

@@ -392,7 +392,7 @@ def write_tables(folder, x, background, repeated):
 
 def share_of_bound(explanation, errors, index):
     """The largest error of the values and of their sum, as a share of the proved bound."""
-    bound = explanation["exactness"]["bound"][0]
+    bound = explanation["exactness"]["error_bound"][0]
     residual = 0.0
     if index in ("shapley", "k-sii", "stii", "fsii"):
         residual = abs(
@@ -462,7 +462,7 @@ def main():
                         broken = True
                     continue
                 explanation = json.loads((folder / "e.json").read_text())
-                assert explanation["players"][0]["columns"] == players[0], explanation["players"]
+                assert explanation["features"][0]["columns"] == players[0], explanation["features"]
                 expected = truth((kernel, points, coef), players, x, game, background, index, order)
                 errors = [fabs(mpf(v) - e) for v, e in zip(explanation["values"], expected)]
                 share = share_of_bound(explanation, errors, index)
@@ -471,7 +471,7 @@ def main():
                     broken = True
                 worst[game] = max(worst.get(game, 0.0), share)
                 if not extreme and max(errors) > 0:
-                    bound = explanation["exactness"]["bound"][0]
+                    bound = explanation["exactness"]["error_bound"][0]
                     loose.setdefault(game, []).append(float(mpf(bound) / max(errors)))
     for game, share in worst.items():
         times = f", bound {statistics.median(loose[game]):.3g} times the error" if game in loose else ""

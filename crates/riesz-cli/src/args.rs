@@ -38,6 +38,9 @@ pub struct Global {
     /// results]
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
+    /// Same as --format json
+    #[arg(long, global = true, conflicts_with = "format")]
+    pub json: bool,
 }
 
 /// Formats of results.

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod fit;
 pub mod importance;
 pub mod inspect;
+pub mod man;
 pub mod plot;
 pub mod predict;
 pub mod prefer;

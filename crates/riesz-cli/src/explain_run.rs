@@ -342,7 +342,7 @@ impl Certificate {
             let max_error = std_error.iter().copied().fold(0.0, f64::max);
             self.std_error = Some(self.std_error.unwrap_or(0.0).max(max_error));
         }
-        if let Exactness::Unstated = &chunk.exactness {
+        if let Exactness::Unknown = &chunk.exactness {
             let residual =
                 chunk.residuals().into_iter().fold(0.0, |maximum: f64, residual| maximum.max(residual.abs()));
             self.unproved = Some(self.unproved.unwrap_or(0.0).max(residual));

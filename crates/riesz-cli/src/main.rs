@@ -6,6 +6,7 @@ mod console;
 mod exit;
 mod explain_run;
 mod explanation_summary;
+mod help;
 mod io;
 mod output_format;
 mod program;
@@ -16,12 +17,12 @@ mod top;
 use std::cell::Cell;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use args::Global;
+use args::{Format, Global};
 use commands::{
     causal, completions, convert, demo, distributed, downscale, effects, explain, fit, importance, inspect,
-    plot, predict, prefer, report, test, verify,
+    man, plot, predict, prefer, report, test, verify,
 };
 use console::Console;
 use exit::{Failure, Result};
@@ -52,6 +53,14 @@ pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The command line in which `--json` is replaced by `--format json`.
+    fn with_json_format(mut self) -> Self {
+        self.global.format = self.global.json.then_some(Format::Json).or(self.global.format);
+        self
+    }
 }
 
 /// The commands.
@@ -97,6 +106,8 @@ pub enum Command {
     Distributed(distributed::Command),
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Write manual pages
+    Man(man::Args),
 }
 
 thread_local! {
@@ -123,8 +134,9 @@ fn main() -> ExitCode {
         }
     }));
     io::output::clean_up_on_interrupt();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed = help::in_two_lengths(Cli::command()).try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli.with_json_format(),
         Err(error) => {
             let _ = error.print();
             return ExitCode::from(error.exit_code() as u8);
@@ -171,7 +183,8 @@ fn run(cli: Cli) -> Result<()> {
         Command::Convert(args) => convert::run(&args),
         Command::Demo(args) => demo::run(&args, global, console),
         Command::Distributed(command) => distributed::run(&command, global, console),
-        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::Completions(args) => completions::run(&args, help::in_two_lengths(Cli::command())),
+        Command::Man(args) => man::run(&args, help::in_two_lengths(Cli::command())),
     }
 }
 
@@ -181,6 +194,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
+        super::help::in_two_lengths(super::Cli::command()).debug_assert();
     }
 }

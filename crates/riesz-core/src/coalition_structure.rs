@@ -48,14 +48,14 @@ impl CoalitionStructure {
                 let Some(player) = player else {
                     let names: Vec<&str> =
                         groups.players().iter().take(10).map(|p| p.name.as_str()).collect();
-                    let allowed = format!("unions consist of players, such as {}", names.join(", "));
+                    let allowed = format!("unions consist of features, such as {}", names.join(", "));
                     return Err(Error::parameter("unions", format!("'{name}'"), allowed));
                 };
                 if !seen.insert(player) {
                     return Err(Error::parameter(
                         "unions",
                         format!("'{name}'"),
-                        "a player belongs to one union only",
+                        "a feature belongs to one union only",
                     ));
                 }
                 Ok(CoalitionTree::Player(player))

@@ -132,7 +132,7 @@ pub enum Error {
     /// do not hold.
     #[error(
         "no exact values: the factor {factor} ties the columns {columns} together, and they belong to \
-         different players; make them one player (a group), or use a kernel that is a product over columns \
+         different features; make them one feature (a group), or use a kernel that is a product over columns \
          (Matérn and rational quadratic kernels are, unless they are isotropic)"
     )]
     NotProduct {

@@ -90,11 +90,11 @@ impl<'m> Explainer<'m> {
             || groups.player_of_column(model.support_points.width()).contains(&usize::MAX)
         {
             return Err(Error::shape(
-                "the list of players",
+                "the list of features",
                 "columns",
                 model.support_points.width(),
                 covered,
-                "every column of the model belongs to one player",
+                "every column of the model belongs to one feature",
             ));
         }
         // For more pairs than a row can hold, the strongest ones can still be found.
@@ -251,9 +251,9 @@ impl<'m> Explainer<'m> {
         for (position, &player) in players.iter().enumerate() {
             if player >= count || players[..position].contains(&player) {
                 let allowed = format!(
-                    "players are numbered from 0, there are {count} of them, and each may occur once"
+                    "features are numbered from 0, there are {count} of them, and each may occur once"
                 );
-                return Err(Error::parameter("player", player, allowed));
+                return Err(Error::parameter("feature", player, allowed));
             }
         }
         self.engine.functionals(rows, players)
@@ -462,11 +462,11 @@ fn check_sets(index: ValueIndex, players: usize) -> Result<()> {
     if order > 1 && index.sets(players).is_none_or(|sets| sets > MAX_SETS) {
         let allowed = match order {
             2 => format!(
-                "{players} players have more than {MAX_SETS} pairs: ask for the strongest alone, or group \
+                "{players} features have more than {MAX_SETS} pairs: ask for the strongest alone, or group \
                  them"
             ),
             _ => format!(
-                "{players} players have more than {MAX_SETS} sets of up to {order}: group them, or take \
+                "{players} features have more than {MAX_SETS} sets of up to {order}: group them, or take \
                  smaller sets"
             ),
         };

@@ -32,6 +32,7 @@ pub enum Exactness {
         /// Proved bounds, rows × outputs, on the error of each value and on the
         /// [residual](Explanation::residuals). They cover quadrature and rounding, including that of the
         /// kernel factors, for any distance between rows and any cancellation.
+        #[serde(rename = "error_bound")]
         bound: Vec<f64>,
     },
     /// Estimated from samples.
@@ -46,7 +47,7 @@ pub enum Exactness {
     },
     /// No bound is known: the values come from a file that states none, or are exact up to rounding errors
     /// without a bound.
-    Unstated,
+    Unknown,
 }
 
 impl Exactness {
@@ -57,7 +58,7 @@ impl Exactness {
             Self::Estimated { std_error, sampling } => {
                 Self::Estimated { std_error: errors(std_error), sampling: *sampling }
             }
-            Self::Unstated => Self::Unstated,
+            Self::Unknown => Self::Unknown,
         }
     }
 }
@@ -110,7 +111,8 @@ pub struct Explanation {
     /// The value index, for example the Shapley value.
     #[serde(default)]
     pub index: ValueIndex,
-    /// The players of the game.
+    /// The players of the game: features, or groups of them.
+    #[serde(rename = "features")]
     pub players: Vec<Player>,
     /// The sets of players that have values, each in ascending order; `None` if the sets are the single
     /// players in their order.
@@ -153,7 +155,7 @@ impl Explanation {
             predictions: Vec::new(),
             row_numbers: (0..data.rows()).collect(),
             data,
-            exactness: Exactness::Unstated,
+            exactness: Exactness::Unknown,
             uncertainty: None,
             duels: None,
             provenance: Provenance::default(),
@@ -332,7 +334,7 @@ impl Explanation {
             }
             _ => {
                 return Err(Error::format(
-                    "only exact explanations of the same rows, players and game can be combined",
+                    "only exact explanations of the same rows, features and game can be combined",
                 ));
             }
         }
@@ -417,7 +419,7 @@ impl Explanation {
                 "numbers",
                 expected,
                 list.len(),
-                format!("{n} rows, {m} outputs, {s} sets of players"),
+                format!("{n} rows, {m} outputs, {s} sets of features"),
             ))
         };
         // A file may state any number of rows, so the products saturate.
@@ -431,7 +433,7 @@ impl Explanation {
             Exactness::Estimated { std_error, .. } => {
                 check("standard errors", std_error, value_count).map(|()| &std_error[..])?
             }
-            Exactness::Unstated => &[],
+            Exactness::Unknown => &[],
         };
         if errors.iter().any(|e| *e < 0.0) {
             return broken("the explanation has a bound or standard error below 0".into());
@@ -451,7 +453,7 @@ impl Explanation {
         for player in &self.players {
             if player.columns.iter().any(|&j| j >= self.data.width()) {
                 return broken(format!(
-                    "player '{}' refers to a column that is not in the data",
+                    "feature '{}' refers to a column that is not in the data",
                     player.name
                 ));
             }
@@ -464,7 +466,7 @@ impl Explanation {
             !set.is_empty() && set.windows(2).all(|w| w[0] < w[1]) && set.iter().all(|&j| j < p)
         };
         match self.subsets.iter().flatten().find(|set| !fits(set)) {
-            Some(set) => broken(format!("{set:?} is not an ascending set of the explanation's {p} players")),
+            Some(set) => broken(format!("{set:?} is not an ascending set of the explanation's {p} features")),
             None => Ok(()),
         }
     }
@@ -518,7 +520,7 @@ pub(crate) mod tests {
                     exactness: match kind {
                         0 => Exactness::Exact { bound: sizes(take(n * m)) },
                         1 => Exactness::Estimated { std_error: sizes(take(n * m * p)), sampling },
-                        _ => Exactness::Unstated,
+                        _ => Exactness::Unknown,
                     },
                     uncertainty: match how_sure {
                         0 => None,
@@ -543,7 +545,7 @@ pub(crate) mod tests {
                             probability: 0.1,
                             interval: [0.0, 1.0],
                             tie: None,
-                            superiority: 1.0 / 3.0,
+                            probability_better: 1.0 / 3.0,
                         });
                         let duel =
                             |i| Duel { left: format!("{i}{name}"), right: name.clone(), win_probability };
@@ -588,7 +590,7 @@ pub(crate) mod tests {
                 assert!(bad.certificate().is_some_and(|c| !c.holds), "{part} {wrong}");
             }
         }
-        let unstated = Explanation { exactness: Exactness::Unstated, ..good };
+        let unstated = Explanation { exactness: Exactness::Unknown, ..good };
         assert_eq!(unstated.certificate(), None);
     }
 

@@ -110,7 +110,7 @@ impl Explanation {
                     std_error: flat(std_error),
                     sampling: sampling.map(|(evaluations, seed)| Sampling { evaluations, seed }),
                 },
-                (None, None) => Exactness::Unstated,
+                (None, None) => Exactness::Unknown,
             },
             uncertainty: dispersion.map(|dispersion| Uncertainty { dispersion, source }),
             duels,

@@ -45,12 +45,12 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
     let count = n.min(MOST_ROWS);
     let mut columns: Vec<String> =
         page.treatments.columns().iter().map(|column| column.name.clone()).collect();
-    columns.extend(["mean", "sd"].map(String::from));
+    columns.extend(["mean", "std"].map(String::from));
     columns.push(format!("{} % interval", number(100.0 * page.level)));
     columns.push(
         if page.identification.is_single_table() { "supported" } else { "supported by the studies" }.into(),
     );
-    columns.extend(effect.causes.iter().map(|(cause, _)| format!("sd, {cause}")));
+    columns.extend(effect.causes.iter().map(|(cause, _)| format!("std, {cause}")));
     columns.extend(["resolved by study 1", "by later studies", "overlap"].map(String::from));
     // Equal decimals make the numbers of a column easy to compare.
     let mut sizes: Vec<f64> = sd.iter().copied().filter(|sd| *sd > 0.0).collect();

@@ -121,7 +121,7 @@ def _explain_unit(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
             columns["base_value"] = pyarrow.array(base[:, o if base.shape[1] > 1 else 0], number)
             columns["prediction"] = pyarrow.array(prediction[:, o], number)
             for j, player in enumerate(explanation.feature_names):
-                columns[f"player:{player}" if player in columns else player] = pyarrow.array(
+                columns[f"feature:{player}" if player in columns else player] = pyarrow.array(
                     values[:, j, o], number
                 )
             tables.append(pyarrow.table(columns))

@@ -36,8 +36,8 @@ Examples:
 
 On a terminal a short table is printed: mean absolute values, and the values of the first rows. A
 file or a pipe gets all values, with the columns row (from 0), output, base_value, prediction and
-residual, and one column per player; estimated values also have columns std_error:PLAYER. With
---covariance there are columns std:PLAYER, the posterior standard deviation of a value (value ±
+residual, and one column per feature; estimated values also have columns std_error:FEATURE. With
+--covariance there are columns std:FEATURE, the posterior standard deviation of a value (value ±
 1.96 std is a 95 % interval). CSV and Parquet are streamed: memory does not grow with the number of
 rows. Exit code 1: a residual exceeds its proved bound.
 

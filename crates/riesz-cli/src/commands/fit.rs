@@ -77,7 +77,7 @@ pub struct Args {
     /// Use columns (and the target of svr and gp) as they are instead of standardising them
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
-    /// Players of later explanations, 'name=col,col;name=col', or a file with one group per line
+    /// Features of later explanations, 'name=col,col;name=col', or a file with one group per line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
     /// (krr, klr) Features, or groups of --groups, on which the model shall not rely: their Shapley values at

@@ -155,7 +155,7 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<CardEntry> {
     facts.push(CardEntry::new("posterior", status));
     if let Some(groups) = &saved.groups {
         let names: Vec<String> = groups.players().iter().map(|p| p.name.clone()).collect();
-        facts.push(CardEntry::new("players", shortened(&names, 30)));
+        facts.push(CardEntry::new("features", shortened(&names, 30)));
     }
     let explained = riesz::Explainer::new(
         model,
@@ -180,7 +180,7 @@ fn model_record(saved: &SavedModel, format: &str) -> Value {
         "link": model.link,
         "classes": model.classes,
         "posterior": saved.covariance.is_some(),
-        "players": saved.groups.as_ref().map(|g| g.players()),
+        "features": saved.groups.as_ref().map(|g| g.players()),
     })
 }
 
@@ -193,7 +193,7 @@ fn explanation_facts(explanation: &Explanation, format: &str) -> Vec<CardEntry> 
         CardEntry::new("absence", &provenance.absent),
         CardEntry::new("rows", explanation.rows()),
         CardEntry::new("outputs", shortened(&explanation.output_names, 30)),
-        CardEntry::new("players", explanation.players.len()),
+        CardEntry::new("features", explanation.players.len()),
         CardEntry::new("exactness", exactness_words(explanation)),
     ];
     if let Some(uncertainty) = &explanation.uncertainty {
@@ -242,16 +242,16 @@ fn explanation_record(explanation: &Explanation, format: &str) -> Value {
             let names = (0..explanation.sets()).map(|k| explanation.set_name(k));
             let player_values: Vec<Value> = names
                 .zip(explanation.mean_abs(o))
-                .map(|(player, value)| json!({ "player": player, "mean_abs": value }))
+                .map(|(player, value)| json!({ "feature": player, "mean_abs": value }))
                 .collect();
-            json!({ "output": explanation.output_names[o], "players": player_values })
+            json!({ "output": explanation.output_names[o], "features": player_values })
         })
         .collect();
     json!({
         "file": format,
         "rows": explanation.rows(),
         "outputs": explanation.output_names,
-        "players": explanation.players,
+        "features": explanation.players,
         "importance": importance,
         "exactness": exactness_words(explanation),
         "provenance": explanation.provenance,

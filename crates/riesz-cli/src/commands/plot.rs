@@ -21,7 +21,7 @@ Examples:
   riesz plot waterfall why.json --row 3 -o row3.png
   riesz plot beeswarm why.parquet rows.csv -o why.svg
   riesz plot network pairs.json -o pairs.svg
-  riesz plot dependence why.json --player bmi --color-by age -o bmi.svg --dark")]
+  riesz plot dependence why.json --feature bmi --color-by age -o bmi.svg --dark")]
 pub struct Args {
     /// Kind of plot
     #[arg(value_parser = PossibleValuesParser::new(PLOTS.map(|plot| PossibleValue::new(plot.name).help(plot.help))))]
@@ -47,11 +47,11 @@ pub struct Args {
     pub row: Option<usize>,
     /// Player of dependence plots [default: the most important one]
     #[arg(long, value_name = "NAME")]
-    pub player: Option<String>,
+    pub feature: Option<String>,
     /// Player whose feature value colours dependence plots
     #[arg(long, value_name = "NAME")]
     pub color_by: Option<String>,
-    /// Largest number of players shown by name
+    /// Largest number of features shown by name
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub max_display: usize,
     /// Width in pixels
@@ -92,7 +92,7 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     let options = PlotOptions {
         output: output(&explanation, &args.show)?,
         row: if kind.shows == Shows::OneRow { row } else { 0 },
-        player: find(&args.player)?,
+        player: find(&args.feature)?,
         color_by: find(&args.color_by)?,
         max_display: args.max_display,
         theme: if args.dark { Theme::Dark } else { Theme::Light },
@@ -132,6 +132,6 @@ fn row(explanation: &Explanation, requested: Option<usize>, kind: &Plot) -> Resu
 fn player(explanation: &Explanation, player: &str) -> Result<usize> {
     let names: Vec<String> = (0..explanation.sets()).map(|k| explanation.set_name(k)).collect();
     names.iter().position(|name| name == player).ok_or_else(|| {
-        Failure::input(format!("there is no player '{player}'; the players are: {}", listed(&names)))
+        Failure::input(format!("there is no feature '{player}'; the features are: {}", listed(&names)))
     })
 }

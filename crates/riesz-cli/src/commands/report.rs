@@ -107,7 +107,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     write_all(args.output.as_deref(), riesz_report::report(&explanation, &options)?.as_bytes())?;
     let mut certificate = Certificate::default();
     certificate.include(&explanation);
-    if !matches!(explanation.exactness, Exactness::Unstated) {
+    if !matches!(explanation.exactness, Exactness::Unknown) {
         console.note(certificate.description());
     }
     certificate.check()

@@ -36,7 +36,7 @@ standard errors. If the game needs a background or a baseline and none is given,
 and sums are compared, and the output says so. Exit code 1: something does not agree.")]
 pub struct Args {
     /// Explanation to check, by any program: JSON of 'riesz explain', or a table of values (CSV, Parquet)
-    /// with the columns row, output, base_value, prediction and residual, and one column per player
+    /// with the columns row, output, base_value, prediction and residual, and one column per feature
     #[arg(value_hint = ValueHint::FilePath)]
     pub explanation: PathBuf,
     /// Model file that the explanation is about
@@ -244,7 +244,7 @@ fn compare(
         };
         let sets = match computed.sets() {
             0 => Vec::new(),
-            _ => positions(&names(explanation), &names(&computed), "player")?,
+            _ => positions(&names(explanation), &names(&computed), "feature")?,
         };
         for (i, row) in computed.row_numbers.iter().enumerate() {
             let Some(position) = unmatched.remove(row) else { continue };

@@ -95,7 +95,7 @@ pub fn add_data(explanation: &mut Explanation, rows: OpenTable, categorical: &[S
         explanation.players.iter().map(|p| p.name.clone()).filter(|n| rows.header().contains(n)).collect();
     if names.is_empty() {
         return Err(Failure::input(format!(
-            "{name} has no column with the name of a player of the explanation: give the table that was \
+            "{name} has no column with the name of a feature of the explanation: give the table that was \
              explained; the columns are: {}",
             listed(rows.header())
         )));
@@ -131,7 +131,7 @@ mod tests {
     /// An explanation of two outputs, three players (one has the name of a fixed column) and rows 4 and 5,
     /// filled with `numbers` in a cycle.
     fn example(numbers: &[f64], exactness: Exactness) -> Explanation {
-        let names = ["bmi", "row", "player:x"];
+        let names = ["bmi", "row", "feature:x"];
         let columns: Vec<Column> = names.iter().map(|n| Column::numeric(*n)).collect();
         let mut numbers = numbers.iter().cycle().copied();
         let mut take = |count: usize| numbers.by_ref().take(count).collect::<Vec<f64>>();
@@ -181,7 +181,7 @@ mod tests {
             explanation_read.data.width() == 0
                 && explanation_read.players.iter().all(|p| p.columns.is_empty())
         );
-        let rows = "player:x,row,bmi\n".to_string() + &"9,9,9\n".repeat(4) + "5,3,1\n6,4,2\n";
+        let rows = "feature:x,row,bmi\n".to_string() + &"9,9,9\n".repeat(4) + "5,3,1\n6,4,2\n";
         let rows = OpenTable::csv(Box::new(std::io::Cursor::new(rows)), b',', "rows").unwrap();
         add_data(&mut explanation_read, rows, &[]).unwrap();
         explanation_read
@@ -202,7 +202,7 @@ mod tests {
                 // One bound for all rows.
                 0 => Exactness::Exact { bound: vec![bound; 4] },
                 1 => Exactness::Estimated { std_error: errors, sampling: sampling(9) },
-                _ => Exactness::Unstated,
+                _ => Exactness::Unknown,
             });
             for format in [Format::Parquet, Format::Csv] {
                 let reread_explanation = reread(&explanation, format);
@@ -211,7 +211,7 @@ mod tests {
                     (Exactness::Estimated { sampling: all, .. }, Format::Parquet) => *all = sampling(18),
                     (Exactness::Estimated { sampling, .. }, _) => *sampling = None,
                     (_, Format::Parquet) => {}
-                    (exactness, _) => *exactness = Exactness::Unstated,
+                    (exactness, _) => *exactness = Exactness::Unknown,
                 }
                 if format == Format::Csv {
                     prop_assert_eq!(&reread_explanation.provenance.game, "not stated");
@@ -255,8 +255,8 @@ mod tests {
         let text = std::fs::read_to_string(source.path).unwrap();
         assert_eq!(
             text.lines().next().unwrap(),
-            "row,output,base_value,prediction,residual,bmi,player:row,player:player:x,\
-             std_error:bmi,std_error:player:row,std_error:player:player:x"
+            "row,output,base_value,prediction,residual,bmi,feature:row,feature:feature:x,\
+             std_error:bmi,std_error:feature:row,std_error:feature:feature:x"
         );
     }
 

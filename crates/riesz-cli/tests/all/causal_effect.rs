@@ -43,13 +43,13 @@ fn a_front_door_in_one_table_is_estimated() {
     let words =
         [&["causal", "effect", "front-door.csv"], &ask[..], &["--slope", "X", "--format", "csv"]].concat();
     let estimates = columns(&run(&place, &words));
-    for ((mean, sd), support) in estimates["mean"].iter().zip(&estimates["sd"]).zip(&estimates["support"]) {
+    for ((mean, sd), support) in estimates["mean"].iter().zip(&estimates["std"]).zip(&estimates["support"]) {
         // The regression of Y on X has the slope 1.2 + 1.
         assert!((mean - 1.2).abs() < 4.0 * sd || *support == 0.0, "{mean} ± {sd}");
     }
     let middle = estimates["mean"].len() / 2;
-    assert!(estimates["support"][middle] == 1.0 && estimates["sd"][middle] < 0.25, "{estimates:?}");
-    assert!(estimates.contains_key("sd_outcome regression") && estimates.contains_key("sd_stage 1"));
+    assert!(estimates["support"][middle] == 1.0 && estimates["std"][middle] < 0.25, "{estimates:?}");
+    assert!(estimates.contains_key("std:outcome regression") && estimates.contains_key("std:stage 1"));
 
     let words = [&["causal", "effect", "front-door.csv"], &ask[..], &["--report", "page.html"]].concat();
     let text = run(&place, &words);
@@ -68,7 +68,7 @@ fn another_population_has_another_effect() {
     for (options, truth) in [(vec![], 0.0), (vec!["--population", "population.csv"], 1.0)] {
         let estimates = columns(&run(&place, &[&ask[..], &options].concat()));
         let middle = estimates["mean"].len() / 2;
-        let (mean, sd) = (estimates["mean"][middle], estimates["sd"][middle]);
+        let (mean, sd) = (estimates["mean"][middle], estimates["std"][middle]);
         assert!((mean - truth).abs() < 4.0 * sd && sd < 0.3, "{mean} ± {sd}, in truth {truth}");
     }
 }
@@ -84,13 +84,13 @@ fn treatments_in_time_are_adjusted_for_one_after_the_other() {
     estimates_lie_in_their_intervals(&text);
     let estimates = columns(&text);
     for (k, truth) in [0.0, 2.0, 2.05, 4.05].into_iter().enumerate() {
-        let (mean, sd) = (estimates["mean"][k], estimates["sd"][k]);
+        let (mean, sd) = (estimates["mean"][k], estimates["std"][k]);
         assert!((mean - truth).abs() < 4.0 * sd + 1e-9 && sd < 0.5, "{mean} ± {sd}, in truth {truth}");
     }
     let (text, _) = place.good(&format!("{ask} --treatment A1 --slope A1 --format csv"));
     estimates_lie_in_their_intervals(&text);
     let estimates = columns(&text);
-    let (mean, sd) = (estimates["mean"][25], estimates["sd"][25]);
+    let (mean, sd) = (estimates["mean"][25], estimates["std"][25]);
     assert!((mean - 2.0).abs() < 4.0 * sd && sd < 0.3, "{mean} ± {sd}");
     // Without a table of treatments the effect is printed at their quartiles.
     let (text, _) = place.good(&joint);
@@ -117,7 +117,7 @@ fn two_treatments_and_two_classes_have_an_average_effect() {
     let record: Value =
         serde_json::from_str(&run(&place, &[&ask[..], &["--format", "json"]].concat())).unwrap();
     let estimate = &record["average_effect"];
-    let [mean, sd] = ["mean", "sd"].map(|name| estimate[name].as_f64().unwrap());
+    let [mean, sd] = ["mean", "std"].map(|name| estimate[name].as_f64().unwrap());
     assert!((mean - STANDARDISED).abs() < 1.5 * sd && sd < 0.06, "{mean} ± {sd}");
     assert!(record["warnings"][0].as_str().unwrap().contains("the probability of 1"), "{record}");
     let words = [&ask[..], &["--baseline", "t=0", "--format", "csv"]].concat();

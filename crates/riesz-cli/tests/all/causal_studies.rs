@@ -57,13 +57,13 @@ fn effects_agree_with_the_truth() {
     assert!(out.is_empty() && err.contains("back-door, adjusting for age"), "{out}{err}");
     let estimates = columns(&place.read("effect.csv"));
     assert_eq!(estimates["dose"], [0.2, 0.5, 0.9]);
-    assert!(estimates["mean"][0].abs() < 1e-9 && estimates["sd"][0] < 1e-5);
+    assert!(estimates["mean"][0].abs() < 1e-9 && estimates["std"][0] < 1e-5);
     for (k, truth) in [(1, -1.8), (2, -4.2)] {
-        let (mean, sd) = (estimates["mean"][k], estimates["sd"][k]);
+        let (mean, sd) = (estimates["mean"][k], estimates["std"][k]);
         assert!((mean - truth).abs() < 4.0 * sd && sd < 0.8, "{mean} ± {sd}, in truth {truth}");
         let causes: f64 = estimates
             .iter()
-            .filter(|(name, _)| name.starts_with("sd_"))
+            .filter(|(name, _)| name.starts_with("std:"))
             .map(|(_, sds)| sds[k] * sds[k])
             .sum();
         assert!((causes - sd * sd).abs() < 1e-9 * sd * sd);
@@ -82,13 +82,13 @@ fn effects_agree_with_the_truth() {
     let sparse_command = format!("{COMMAND} --landmarks 30 --at grid.csv --baseline dose=0.2 --format csv");
     let estimates = columns(&place.good(&sparse_command).0);
     assert!(
-        (estimates["mean"][2] + 4.2).abs() < 4.0 * estimates["sd"][2] && estimates["sd"][2] < 1.2,
+        (estimates["mean"][2] + 4.2).abs() < 4.0 * estimates["std"][2] && estimates["std"][2] < 1.2,
         "{estimates:?}"
     );
     // The effect given an age is the same, because it does not depend on age here.
     let (of_old, _) =
         place.good(&format!("{COMMAND} --at grid.csv --baseline dose=0.2 --given age=0.5 --format csv"));
-    let (mean, sd) = (columns(&of_old)["mean"][2], columns(&of_old)["sd"][2]);
+    let (mean, sd) = (columns(&of_old)["mean"][2], columns(&of_old)["std"][2]);
     assert!((mean + 4.2).abs() < 4.0 * sd, "{mean} ± {sd}");
 }
 
@@ -112,11 +112,11 @@ fn three_studies_make_a_chain() {
     let (out, _) = place.good(&format!("{ask} --at grid.csv --baseline dose=0 --format csv"));
     let estimates = columns(&out);
     for (k, truth) in [(0, 4.8), (1, -6.0)] {
-        let (mean, sd) = (estimates["mean"][k], estimates["sd"][k]);
+        let (mean, sd) = (estimates["mean"][k], estimates["std"][k]);
         assert!((mean - truth).abs() < 4.0 * sd && sd < 1.0, "{mean} ± {sd}, in truth {truth}");
     }
     for study in 1..=3 {
-        assert!(estimates[&format!("sd_study {study}")].iter().all(|sd| *sd > 0.0), "{out}");
+        assert!(estimates[&format!("std:study {study}")].iter().all(|sd| *sd > 0.0), "{out}");
     }
     assert!(estimates["support"] == [1.0, 1.0], "{out}");
     let (words, err) = place.good(&format!("{ask} --report chain.html"));
@@ -131,7 +131,7 @@ fn slopes_and_effects_in_other_populations() {
         |options: &str| columns(&place.good(&format!("{COMMAND} --at grid.csv --format csv {options}")).0);
     let slope = estimated("--slope dose");
     for k in 0..3 {
-        let (mean, sd) = (slope["mean"][k], slope["sd"][k]);
+        let (mean, sd) = (slope["mean"][k], slope["std"][k]);
         assert!((mean + 6.0).abs() < 4.0 * sd && sd < 3.0, "{mean} ± {sd}");
     }
     // The slope is close to a difference quotient of effects.
@@ -151,7 +151,7 @@ fn slopes_and_effects_in_other_populations() {
         assert!((b - a - 3.6).abs() < 1.0, "{a} {b}");
     }
     // A given population counts as known: there is no adjustment part.
-    assert!(!weighted.contains_key("sd_adjustment"));
+    assert!(!weighted.contains_key("std:adjustment"));
     let (out, _) = place.good(&format!("{COMMAND} --slope dose --population clinic.csv --report slope.html"));
     assert!(out.contains("a little more dose would change the mean of volume by between"), "{out}");
     assert!(out.contains("If the people of clinic.csv were treated alike"), "{out}");
@@ -206,7 +206,7 @@ fn answers_are_written_in_all_formats() {
     assert_eq!(record["effect"]["dose"], serde_json::json!([0.2, 0.5, 0.9]));
     let estimate = |name: &str| record["effect"][name][1].as_f64().unwrap();
     assert!(
-        (estimate("high") - estimate("mean") - 0.674_490 * estimate("sd")).abs() < 1e-5 * estimate("sd"),
+        (estimate("high") - estimate("mean") - 0.674_490 * estimate("std")).abs() < 1e-5 * estimate("std"),
         "{out}"
     );
     let shares: f64 =

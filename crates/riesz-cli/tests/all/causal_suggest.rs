@@ -82,7 +82,7 @@ fn suggestions_agree_with_the_library() {
     ] {
         let ask = format!("{COMMAND} --tried tried.csv --between dose=0..1 --count 3 {options}");
         let table = columns(&place.good(&format!("{ask} --format csv")).0);
-        let names = ["dose", "mean", "sd", "expected_improvement", "acquisition"];
+        let names = ["dose", "mean", "std", "expected_improvement", "acquisition"];
         for (i, expected) in suggested(&place, noise, search, 3).iter().enumerate() {
             assert_eq!(names.map(|name| table[name][i]), *expected, "{options}");
         }
@@ -106,7 +106,7 @@ fn the_best_treatment_is_suggested() {
     assert!(words.contains("Of the 2 trials so far, the posterior mean of volume is lowest"), "{words}");
     let record: Value = serde_json::from_str(&place.read("next.json")).unwrap();
     let estimate = |name: &str| record["suggestions"][name][0].as_f64().unwrap();
-    let (mean, sd, best) = (estimate("mean"), estimate("sd"), record["best"]["mean"].as_f64().unwrap());
+    let (mean, sd, best) = (estimate("mean"), estimate("std"), record["best"]["mean"].as_f64().unwrap());
     assert_eq!(record["best"]["treatments"]["dose"], serde_json::json!([0.6]));
     let steps = 100_000;
     let density = |e: f64| (-0.5 * e * e).exp() / (2.0 * std::f64::consts::PI).sqrt();

@@ -168,7 +168,7 @@ fn sampled_coalitions_come_with_standard_errors() {
         "explain m.riesz rows.csv --conditional-ridge 0.1",
         "--conditional-ridge belongs to the observational game",
     );
-    place.bad("explain m.riesz rows.csv --game observational --coalitions 5", "10 players take at least 36");
+    place.bad("explain m.riesz rows.csv --game observational --coalitions 5", "10 features take at least 36");
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn protected_features_lose_importance() {
     assert!(err.contains("its values are estimated from 100 coalitions of features"), "{err}");
     place.bad(
         &format!("{wide} --protect-coalitions 9 -o no.riesz"),
-        "a value among 18 players takes at least 34",
+        "a value among 18 features takes at least 34",
     );
     for (words, culprit) in [
         ("--model svr --protect age", "--protect belongs to krr, klr, not to svr"),
@@ -436,7 +436,7 @@ fn groups_are_players() {
     assert_eq!(cells(&out)[0][5..].len(), 9);
     // A kernel that ties columns is explained if they are one player, and refused otherwise.
     place.good("fit DIABETES --target target --ridge 1 --kernel matern52(isotropic) -o iso.riesz");
-    place.bad("explain iso.riesz DIABETES", "make them one player");
+    place.bad("explain iso.riesz DIABETES", "make them one feature");
     place.good("explain iso.riesz DIABETES --groups all=age,sex,bmi,bp,s1,s2,s3,s4,s5,s6");
     assert!(place.good("inspect iso.riesz").0.contains("no exact values"));
 }
@@ -492,8 +492,11 @@ fn every_plot_is_drawn() {
         place.good(&format!("plot {name} {file} -o p.png --dark"));
         assert!(std::fs::read(place.path("p.png")).unwrap().starts_with(b"\x89PNG"), "{name}");
     }
-    place.good("plot dependence e.json --player bmi --color-by age -o p.svg");
-    place.bad("plot dependence e.json --player weight", "there is no player 'weight'; the players are: age");
+    place.good("plot dependence e.json --feature bmi --color-by age -o p.svg");
+    place.bad(
+        "plot dependence e.json --feature weight",
+        "there is no feature 'weight'; the features are: age",
+    );
     place.bad("plot waterfall e.json --row 442", "no such row; they go from 0 to 441");
     // Plots show means over rows, or the values of a requested row.
     place.good("plot interactions pairs.json -o p.svg");
@@ -530,7 +533,7 @@ fn tables_of_values_are_explanations_too() {
     place.write("rows.csv", "bmi\n1\n");
     place.bad("plot bar e.csv rows.csv", "give the table that was explained");
     place.write("rows.csv", "weight\n1\n");
-    place.bad("plot bar e.csv rows.csv", "no column with the name of a player");
+    place.bad("plot bar e.csv rows.csv", "no column with the name of a feature");
 }
 
 #[test]

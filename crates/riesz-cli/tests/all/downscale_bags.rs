@@ -75,7 +75,7 @@ fn bags_are_explained_by_their_rows() {
     place.write("rows.csv", place.read("rows.csv").replacen("rain,", "prediction,", 1));
     place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
     let explanations = cells(&place.good(EXPLAIN).0);
-    assert_eq!(explanations[0], ["bag", "base_value", "player:prediction", "east", "north", "prediction"]);
+    assert_eq!(explanations[0], ["bag", "base_value", "feature:prediction", "east", "north", "prediction"]);
     place.bad(&EXPLAIN.replace("district", "ward"), "there is no column 'ward'");
     let rows = place.read("rows.csv");
     place.write("rows.csv", rows.replacen(",1.0,", ",-1,", 1));

@@ -43,7 +43,8 @@ fn duels_go_from_tables_to_pages() {
     }
     let (odds, _) = place.good("prefer predict m.riesz items.csv duels.csv");
     let mut lines = odds.lines();
-    let header = "left,right,log_odds,log_odds_std,probability,probability_low,probability_high,superiority";
+    let header =
+        "left,right,log_odds,log_odds_std,probability,probability_low,probability_high,probability_better";
     assert_eq!(lines.next(), Some(header));
     for line in lines {
         let cells: Vec<f64> = line.split(',').skip(2).map(|v| v.parse().unwrap()).collect();
@@ -57,10 +58,10 @@ fn duels_go_from_tables_to_pages() {
     // The data of the 18 duels are differences.
     assert_eq!((explanation.rows(), explanation.data.width()), (18, 3));
     assert_eq!(explanation.data.get(0, 2), -5.0);
-    for plot in ["beeswarm", "waterfall", "bar", "dependence --player size", "heatmap", "force"] {
+    for plot in ["beeswarm", "waterfall", "bar", "dependence --feature size", "heatmap", "force"] {
         place.good(
             &format!("plot {plot} why.json -o p.svg")
-                .replace("dependence --player size why.json", "dependence why.json --player size"),
+                .replace("dependence --feature size why.json", "dependence why.json --feature size"),
         );
     }
     place.good("report why.json -o page.html");
@@ -394,7 +395,7 @@ fn duels_of_bags_average_over_members() {
     assert!((cells[0] - bags.predictions[0]).abs() < 1e-12 && duel.name() == "A against B");
     assert!(
         (cells[2] - win_probability.probability).abs() < 1e-12
-            && (cells[5] - win_probability.superiority).abs() < 1e-12
+            && (cells[5] - win_probability.probability_better).abs() < 1e-12
     );
     let (words, _) = place.good(why);
     assert!(words.starts_with("A beats B with probability 0."), "{words}");

@@ -172,7 +172,7 @@ impl Term {
                             Kernel { terms: vec![self.clone()] }.formula(),
                             format!(
                                 "multiplied out it has more than {MAX_PRODUCTS} products; multiply fewer \
-                                 linear factors, or group their columns into players"
+                                 linear factors, or group their columns"
                             ),
                         ));
                     }

@@ -41,7 +41,7 @@ pub(crate) fn weighted_coalitions(
     // player.
     let smallest = 2 + 4 * strata.len();
     if budget.coalitions < smallest {
-        let allowed = format!("a value among {players} players takes at least {smallest}");
+        let allowed = format!("a value among {players} features takes at least {smallest}");
         return Err(Error::parameter("n_coalitions", budget.coalitions, allowed));
     }
     let share = 1.0 / players as f64;

@@ -674,7 +674,7 @@ pub fn solve_from<G: CoalitionGame>(
     let total = proper_coalitions(players);
     let smallest = CoalitionRegression::smallest(players).min(total);
     if budget.coalitions < smallest {
-        let allowed = format!("{players} players take at least {smallest}");
+        let allowed = format!("{players} features take at least {smallest}");
         return Err(Error::parameter("n_coalitions", budget.coalitions, allowed).into());
     }
     if let Some(target) = budget.std_error.filter(|e| e.is_nan() || *e <= 0.0) {

@@ -215,14 +215,14 @@ fn active_players(
         let allowed = format!(
             "its column '{column}' is in no background but its other columns are: give all of them or none"
         );
-        return Err(Error::parameter("player", player, allowed));
+        return Err(Error::parameter("feature", player, allowed));
     }
     if active.len() > PLAYERS {
         let allowed = format!(
-            "the game of independent parts values all coalitions of at most {PLAYERS} players: group \
+            "the game of independent parts values all coalitions of at most {PLAYERS} features: group \
              columns, or give combinations of the parts' rows as one background of all columns"
         );
-        return Err(Error::parameter("number of players", active.len(), allowed));
+        return Err(Error::parameter("number of features", active.len(), allowed));
     }
     Ok(active)
 }

@@ -80,7 +80,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn check_pairs(&self, count: usize) -> Result<()> {
-        let allowed = "the observational game has values of single players only: take another game";
+        let allowed = "the observational game has values of single features only: take another game";
         Err(Error::parameter("top interactions", count, allowed))
     }
 }

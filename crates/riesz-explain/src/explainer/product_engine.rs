@@ -178,7 +178,7 @@ impl GameEngine for ProductEngine<'_> {
             if check_sets(self.index, players).is_err() {
                 let allowed = format!(
                     "for a polynomial that ties columns together all pairs are valued, but {players} \
-                     players have more than {MAX_SETS} pairs: group them"
+                     features have more than {MAX_SETS} pairs: group them"
                 );
                 return Err(Error::parameter("index", self.index, allowed));
             }

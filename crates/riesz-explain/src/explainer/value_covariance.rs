@@ -55,7 +55,7 @@ pub(super) fn player_measure(index: ValueIndex, recipe: &IndexComputation) -> Re
     match recipe {
         IndexComputation::Players(measure) => Ok(measure),
         IndexComputation::Unions(_) | IndexComputation::Sets { .. } => {
-            let allowed = "functionals and covariances are available only for values of single players: \
+            let allowed = "functionals and covariances are available only for values of single features: \
                            Shapley, Banzhaf, Beta-Shapley and other semivalues";
             Err(Error::parameter("index", index, allowed))
         }
@@ -69,9 +69,9 @@ pub(super) fn check_mirror(groups: &Players, mirror: Option<&[usize]>) -> Result
     match groups.players().iter().find(torn) {
         None => Ok(()),
         Some(player) => {
-            let allowed = "covariances of values of duels need players with the columns of both items: give \
+            let allowed = "covariances of values of duels need features with the columns of both items: give \
                            groups of left and right columns";
-            Err(Error::parameter("player", &player.name, allowed))
+            Err(Error::parameter("feature", &player.name, allowed))
         }
     }
 }

@@ -31,7 +31,7 @@ impl Explanation {
     /// # let players = Players::singletons(data.columns()).players().to_vec();
     /// # let explanation = Explanation {
     /// #     index: Default::default(), players, subsets: None, output_names: vec!["y".into()], values: vec![1.0, 2.0, 3.0, 6.0],
-    /// #     base_values: vec![0.0; 2], predictions: vec![3.0, 9.0], data, row_numbers: vec![0, 1], exactness: Exactness::Unstated,
+    /// #     base_values: vec![0.0; 2], predictions: vec![3.0, 9.0], data, row_numbers: vec![0, 1], exactness: Exactness::Unknown,
     /// #     uncertainty: None, duels: None, provenance: Default::default(),
     /// # };
     /// let mean = explanation.average(&Sparse::from_columns(2, [[(0, 1.0), (1, 3.0)]])?)?;
@@ -207,8 +207,12 @@ mod tests {
             dispersion: Dispersion::Sd(vec![0.1; 12]),
             source: Some(UncertaintySource::Posterior),
         });
-        let win_probability =
-            Some(WinProbability { probability: 0.7, interval: [0.6, 0.8], tie: None, superiority: 0.9 });
+        let win_probability = Some(WinProbability {
+            probability: 0.7,
+            interval: [0.6, 0.8],
+            tie: None,
+            probability_better: 0.9,
+        });
         let duel = |left: &str, right: &str| Duel { left: left.into(), right: right.into(), win_probability };
         two_rows.duels = Some(vec![duel("a", "b"), duel("a", "c")]);
         let means_of_rows = two_rows.average(&means(&[&[(0, 2.0), (1, 6.0)], &[(1, 5.0)]])).unwrap();

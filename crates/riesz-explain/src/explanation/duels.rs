@@ -14,7 +14,7 @@ pub struct Duel {
     pub right: String,
     /// Probability that the left item wins; `None` if the model has no posterior, and for a mean over several
     /// duels.
-    #[serde(rename = "chance", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub win_probability: Option<WinProbability>,
 }
 
@@ -31,7 +31,7 @@ pub struct WinProbability {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie: Option<f64>,
     /// The posterior probability that the left item's advantage is positive.
-    pub superiority: f64,
+    pub probability_better: f64,
 }
 
 impl Duel {
@@ -42,11 +42,12 @@ impl Duel {
 
     /// A sentence about the probability that the left item wins; `None` if it is unknown.
     pub fn words(&self) -> Option<String> {
-        let WinProbability { probability, interval: [low, high], tie, superiority } = self.win_probability?;
+        let WinProbability { probability, interval: [low, high], tie, probability_better } =
+            self.win_probability?;
         let tied = tie.map_or_else(String::new, |tie| format!("they tie with probability {tie:.2}; "));
         Some(format!(
             "{} beats {} with probability {probability:.2} (95 % {low:.2} to {high:.2}; {tied}it is the \
-             better one with probability {superiority:.2})",
+             better one with probability {probability_better:.2})",
             self.left, self.right
         ))
     }
@@ -74,8 +75,8 @@ pub(super) fn validate(duels: &[Duel], rows: usize) -> Result<()> {
         return broken(format!("the explanation names {} duels and has {rows} rows", duels.len()));
     }
     let win_probabilities = duels.iter().filter_map(|duel| duel.win_probability);
-    for WinProbability { probability, interval: [low, high], tie, superiority } in win_probabilities {
-        let probabilities = [probability, low, high, superiority, tie.unwrap_or(0.0)];
+    for WinProbability { probability, interval: [low, high], tie, probability_better } in win_probabilities {
+        let probabilities = [probability, low, high, probability_better, tie.unwrap_or(0.0)];
         if probabilities.iter().any(|p| !(0.0..=1.0).contains(p)) {
             return broken("the explanation has a probability of a duel that is not from 0 to 1".into());
         }

@@ -17,7 +17,7 @@ use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Uncertainty {
     /// The covariance or the standard deviations.
-    #[serde(rename = "spread")]
+    #[serde(flatten)]
     pub dispersion: Dispersion,
     /// The source of the uncertainty; `None` if a table does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,6 +31,7 @@ pub enum Dispersion {
     /// The covariance of the values of all sets, in each row and output: rows × outputs × sets × sets.
     Covariance(Vec<f64>),
     /// Standard deviations without covariances, as in tables, in the layout of [`Explanation::values`].
+    #[serde(rename = "std")]
     Sd(Vec<f64>),
 }
 
@@ -113,7 +114,7 @@ impl Uncertainty {
                 "numbers",
                 expected,
                 numbers.len(),
-                format!("{games} rows and outputs, {sets} sets of players"),
+                format!("{games} rows and outputs, {sets} sets of features"),
             ));
         }
         if numbers.iter().any(|v| !v.is_finite()) {

@@ -10,10 +10,8 @@ use crate::prediction::ClassDecisions;
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-explanation";
-/// The newest version. Explanations with uncertainty are written in this version, others in the version
-/// below; this library reads all.
-pub const VERSION: u64 = 3;
-const VERSION_WITHOUT_UNCERTAINTY: u64 = 2;
+/// The version that is written and read. Versions 1 to 3 were never released.
+pub const VERSION: u64 = 4;
 
 /// The content of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +32,8 @@ impl From<Explanation> for SavedExplanation {
 struct FileRecord<'e> {
     format: &'static str,
     version: u64,
+    /// The dimensions of `values`: rows, outputs, sets of players.
+    shape: [usize; 3],
     #[serde(flatten)]
     explanation: &'e Explanation,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,8 +56,8 @@ pub fn write(
     decisions: Option<&ClassDecisions>,
     writer: impl std::io::Write,
 ) -> std::io::Result<()> {
-    let version = if explanation.uncertainty.is_some() { VERSION } else { VERSION_WITHOUT_UNCERTAINTY };
-    let tagged = FileRecord { format: FORMAT, version, explanation, decisions };
+    let shape = [explanation.rows(), explanation.outputs(), explanation.sets()];
+    let tagged = FileRecord { format: FORMAT, version: VERSION, shape, explanation, decisions };
     serde_json::to_writer(writer, &tagged).map_err(std::io::Error::from)
 }
 
@@ -78,6 +78,12 @@ pub fn read(bytes: &[u8]) -> Result<SavedExplanation> {
     };
     let tag: FormatTag = serde_json::from_slice(bytes).map_err(broken)?;
     tag.check(FORMAT, VERSION, "explanation")?;
+    if tag.version < VERSION {
+        return Err(Error::format(format!(
+            "this explanation was written by an older riesz (format {}): explain the rows again",
+            tag.version
+        )));
+    }
     let explanation: Explanation = serde_json::from_slice(bytes).map_err(broken)?;
     let ExtraFields { decisions } = serde_json::from_slice(bytes).map_err(broken)?;
     explanation.validate()?;
@@ -100,22 +106,21 @@ mod tests {
         out
     }
 
-    /// A file of version 1, which stored the residual but not the value index.
-    const FIRST: &str = r#"{"format":"riesz-explanation","version":1,"players":[{"name":"a","columns":[0]},{"name":"b","columns":[1]}],
+    /// A file without the fields that have defaults.
+    const FIRST: &str = r#"{"format":"riesz-explanation","version":4,"features":[{"name":"a","columns":[0]},{"name":"b","columns":[1]}],
         "output_names":["y"],"values":[0.1,0.2],"base_values":[1.0],"predictions":[1.5],"data":{"columns":
         [{"name":"a","kind":"numeric"},{"name":"b","kind":"numeric"}],"rows":1,"values":[1.0,2.0]},"row_numbers":[3],
-        "exactness":{"kind":"exact","residual":[0.0],"bound":[1e-15]},"provenance":{"game":"g","absent":"a","model":[],"run":[]}}"#;
+        "exactness":{"kind":"exact","error_bound":[1e-15]},"provenance":{"game":"g","absent":"a","model":[],"run":[]}}"#;
 
     #[test]
-    fn older_versions_are_read_and_other_files_refused() {
+    fn defaults_are_filled_in_and_other_files_refused() {
         let SavedExplanation { explanation: old, decisions: None } = read(FIRST.as_bytes()).unwrap() else {
-            panic!("older files know no decisions")
+            panic!("the file has no decisions")
         };
         assert_eq!((old.index, old.subsets.as_ref()), (ValueIndex::Shapley, None));
-        // The residual in the file is ignored.
         assert!(recognises(FIRST.as_bytes()) && old.certificate().is_some_and(|c| !c.holds));
         let sampled = FIRST.replace(
-            r#""kind":"exact","residual":[0.0],"bound":[1e-15]"#,
+            r#""kind":"exact","error_bound":[1e-15]"#,
             r#""kind":"estimated","std_error":[0.1,0.2],"evaluations":9,"seed":18446744073709551615"#,
         );
         let sampling = Some(Sampling { evaluations: 9, seed: u64::MAX });
@@ -124,7 +129,8 @@ mod tests {
         for (from, to, words) in [
             (FIRST, "{}", "not a riesz explanation"),
             (FIRST, "", "not a riesz explanation"),
-            ("\"version\":1", "\"version\":4", "a newer riesz (format 4); update riesz"),
+            ("\"version\":4", "\"version\":5", "a newer riesz (format 5); update riesz"),
+            ("\"version\":4", "\"version\":3", "an older riesz (format 3): explain the rows again"),
             ("[0.1,0.2]", "[0.1]", "the explanation's values has 1 numbers, but 2 are expected"),
             ("[1e-15]", "[-1e-15]", "below 0"),
             ("[3]", "[3,4]", "has 2 row numbers and 1 rows"),
@@ -143,23 +149,22 @@ mod tests {
     fn impossible_uncertainties_are_refused() {
         let with_dispersion = |dispersion: &str| {
             let source = r#"{"kind":"bootstrap","draws":9,"seed":1}"#;
-            let field = format!(r#""uncertainty":{{"spread":{dispersion},"source":{source}}},"players""#);
-            FIRST.replacen("\"version\":1", "\"version\":3", 1).replacen("\"players\"", &field, 1)
+            let field = format!(r#""uncertainty":{{{dispersion},"source":{source}}},"features""#);
+            FIRST.replacen("\"features\"", &field, 1)
         };
-        let good =
-            read(with_dispersion(r#"{"covariance":[4.0,1.0,1.0,9.0]}"#).as_bytes()).unwrap().explanation;
+        let good = read(with_dispersion(r#""covariance":[4.0,1.0,1.0,9.0]"#).as_bytes()).unwrap().explanation;
         assert_eq!((good.sd(), good.covariance(0, 0).map(<[f64]>::len)), (Some(vec![2.0, 3.0]), Some(4)));
-        assert!(String::from_utf8(bytes(&good)).unwrap().contains("\"version\":3"));
-        let sd_only = read(with_dispersion(r#"{"sd":[2.0,3.0]}"#).as_bytes()).unwrap().explanation;
+        assert!(String::from_utf8(bytes(&good)).unwrap().contains("\"shape\":[1,1,2]"));
+        let sd_only = read(with_dispersion(r#""std":[2.0,3.0]"#).as_bytes()).unwrap().explanation;
         assert_eq!((sd_only.sd(), sd_only.covariance(0, 0)), (good.sd(), None));
         for (dispersion, words) in [
-            (r#"{"covariance":[-4.0,1.0,1.0,9.0]}"#, "below 0"),
-            (r#"{"covariance":[4.0,1.0,1.5,9.0]}"#, "is not symmetric"),
-            (r#"{"covariance":[4.0,1.0,1.0]}"#, "has 3 numbers, but 4 are expected"),
-            (r#"{"covariance":[4.0,1e999,1.0,9.0]}"#, "not a riesz explanation"),
-            (r#"{"sd":[2.0,-3.0]}"#, "below 0"),
-            (r#"{"sd":[2.0]}"#, "has 1 numbers, but 2 are expected"),
-            (r#"{"variance":[2.0]}"#, "unknown variant"),
+            (r#""covariance":[-4.0,1.0,1.0,9.0]"#, "below 0"),
+            (r#""covariance":[4.0,1.0,1.5,9.0]"#, "is not symmetric"),
+            (r#""covariance":[4.0,1.0,1.0]"#, "has 3 numbers, but 4 are expected"),
+            (r#""covariance":[4.0,1e999,1.0,9.0]"#, "not a riesz explanation"),
+            (r#""std":[2.0,-3.0]"#, "below 0"),
+            (r#""std":[2.0]"#, "has 1 numbers, but 2 are expected"),
+            (r#""variance":[2.0]"#, "no variant of enum Dispersion"),
         ] {
             let message = read(with_dispersion(dispersion).as_bytes()).unwrap_err().to_string();
             assert!(message.contains(words) && !message.contains('\n'), "{message}");

@@ -21,7 +21,7 @@ use crate::table::{Player, Table};
 pub const LEADING_COLUMNS: [&str; 5] = ["row", "output", "base_value", "prediction", "residual"];
 
 /// The prefix of a player's column if the player's name could be confused with another column.
-const PLAYER_PREFIX: &str = "player:";
+const FEATURE_PREFIX: &str = "feature:";
 
 /// The prefix of a column of standard errors; the name of the player's column follows.
 const STD_ERROR: &str = "std_error:";
@@ -72,7 +72,7 @@ impl TableMetadata {
                 self.sampling =
                     Some(Sampling { evaluations: before + new_sampling.evaluations, ..*new_sampling });
             }
-            Exactness::Estimated { sampling: None, .. } | Exactness::Unstated => {}
+            Exactness::Estimated { sampling: None, .. } | Exactness::Unknown => {}
         }
     }
 }
@@ -83,8 +83,8 @@ pub fn header(explanation: &Explanation) -> Vec<String> {
     for name in (0..explanation.sets()).map(|k| explanation.set_name(k)) {
         let begins = |with: &str| name.starts_with(with);
         let taken =
-            LEADING_COLUMNS.contains(&&name[..]) || [PLAYER_PREFIX, STD_ERROR, SD].into_iter().any(begins);
-        names.push(if taken { format!("{PLAYER_PREFIX}{name}") } else { name });
+            LEADING_COLUMNS.contains(&&name[..]) || [FEATURE_PREFIX, STD_ERROR, SD].into_iter().any(begins);
+        names.push(if taken { format!("{FEATURE_PREFIX}{name}") } else { name });
     }
     let players = names[LEADING_COLUMNS.len()..].to_vec();
     let mut add_columns = |prefix: &str| names.extend(players.iter().map(|name| format!("{prefix}{name}")));
@@ -165,7 +165,7 @@ impl ValueTableReader {
             value_columns.iter().map(|&j| column_of_player.get(&header[j]).copied()).collect()
         };
         let (errors, sd) = (columns_with_prefix(STD_ERROR), columns_with_prefix(SD));
-        let name = |&j: &usize| header[j].strip_prefix(PLAYER_PREFIX).unwrap_or(&header[j]).to_string();
+        let name = |&j: &usize| header[j].strip_prefix(FEATURE_PREFIX).unwrap_or(&header[j]).to_string();
         let players = value_columns.iter().map(name).collect();
         column_indices.extend(value_columns);
         let (has_errors, has_sd) = (errors.is_some(), sd.is_some());
@@ -263,7 +263,7 @@ impl ValueTableReader {
                 _ if self.has_errors => Exactness::Estimated { std_error, sampling: note.sampling },
                 // The largest bound of all rows holds for each row.
                 Some(bound) => Exactness::Exact { bound: vec![bound; predictions.len()] },
-                None => Exactness::Unstated,
+                None => Exactness::Unknown,
             },
             uncertainty: self
                 .has_sd
@@ -335,7 +335,7 @@ mod tests {
                         let largest = bound.iter().copied().fold(0.0, f64::max);
                         bound.fill(largest);
                     }
-                    (exactness @ Exactness::Exact { .. }, None) => *exactness = Exactness::Unstated,
+                    (exactness @ Exactness::Exact { .. }, None) => *exactness = Exactness::Unknown,
                     (Exactness::Estimated { sampling, .. }, None) => *sampling = None,
                     _ => {}
                 }

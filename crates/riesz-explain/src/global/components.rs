@@ -144,8 +144,8 @@ impl<'m> Components<'m> {
     fn columns(&self, set: &[usize], rows: &Table) -> Result<Matrix> {
         let p = self.players().len();
         if set.iter().any(|&j| j >= p) || set.windows(2).any(|pair| pair[0] >= pair[1]) {
-            let allowed = format!("take distinct numbers of players below {p}, in ascending order");
-            return Err(Error::parameter("set of players", format!("{set:?}"), allowed));
+            let allowed = format!("take distinct numbers of features below {p}, in ascending order");
+            return Err(Error::parameter("set of features", format!("{set:?}"), allowed));
         }
         let (n, count) = (self.model.support_points.rows(), rows.rows());
         let mut out = Matrix::zeros(n, count);

@@ -127,7 +127,7 @@ impl SageValues {
                     std_error,
                     sampling: Some(Sampling { evaluations: self.coalitions, seed }),
                 },
-                None => Exactness::Unstated,
+                None => Exactness::Unknown,
             },
             provenance: Provenance::of_run(LOSS_GAME, absent, model.facts(), []),
             ..Explanation::of_rows(

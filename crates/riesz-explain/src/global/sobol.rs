@@ -256,7 +256,7 @@ impl Sensitivity {
         let sets = self.index.sets(players).and_then(|sets| sets.checked_mul(sums));
         if self.index.order() > 1 && sets.is_none_or(|sets| sets > NUMBERS) {
             let allowed = format!(
-                "{players} players have too many sets of this size: group them, or take smaller sets"
+                "{players} features have too many sets of this size: group them, or take smaller sets"
             );
             return Err(Error::parameter("index", self.index, allowed));
         }

@@ -6,7 +6,7 @@ use super::*;
 
 /// Mean |value| of each player.
 pub(super) static PLOT: Plot =
-    Plot { name: "bar", help: "Mean |value| of each player", shows: Shows::Everything, draw };
+    Plot { name: "bar", help: "Mean |value| of each feature", shows: Shows::Everything, draw };
 
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let width = options.width as f64;

@@ -7,7 +7,7 @@ use crate::svg::coordinate;
 /// One dot for each row and player: value on the axis, feature value as colour.
 pub(super) static PLOT: Plot = Plot {
     name: "beeswarm",
-    help: "One dot for each row and player: value on the axis, feature value as colour",
+    help: "One dot for each row and feature: value on the axis, feature value as colour",
     shows: Shows::Everything,
     draw,
 };

@@ -5,7 +5,7 @@ use super::*;
 /// One player's value against its feature's value.
 pub(super) static PLOT: Plot = Plot {
     name: "dependence",
-    help: "One player's value against its feature's value",
+    help: "The value of one feature against the feature itself",
     shows: Shows::OnePlayer,
     draw,
 };

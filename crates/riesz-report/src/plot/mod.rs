@@ -134,7 +134,7 @@ pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> 
     }
     if plot.shows == Shows::OnePlayer {
         for player in options.player.iter().chain(&options.color_by) {
-            check_index("player", *player, explanation.sets())?;
+            check_index("feature", *player, explanation.sets())?;
         }
     }
     if !plot.can_show(explanation) {
@@ -364,7 +364,7 @@ fn check_options(options: &PlotOptions) -> Result<()> {
 pub(crate) fn check(explanation: &Explanation) -> Result<()> {
     explanation.validate()?;
     let (n, m, p) = (explanation.rows(), explanation.outputs(), explanation.sets());
-    for (count, unit) in [(n, "row is"), (m, "output is"), (p, "player is")] {
+    for (count, unit) in [(n, "row is"), (m, "output is"), (p, "feature is")] {
         check_not_empty("the explanation", count, unit)?;
     }
     if !explanation.is_complete() {

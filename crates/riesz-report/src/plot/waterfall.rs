@@ -5,7 +5,7 @@ use super::*;
 /// From the base value to one row's prediction, one step for each player.
 pub(super) static PLOT: Plot = Plot {
     name: "waterfall",
-    help: "From the base value to one row's prediction, one step for each player",
+    help: "From the base value to one row's prediction, one step for each feature",
     shows: Shows::OneRow,
     draw,
 };

@@ -132,7 +132,7 @@ fn matrices_put_clusters_together_and_the_better_first() {
 fn duels() -> Explanation {
     let mut e = explanation(3, &["mass", "jaw"], 1);
     let estimate =
-        Some(WinProbability { probability: 0.9, interval: [0.38, 1.0], tie: None, superiority: 0.96 });
+        Some(WinProbability { probability: 0.9, interval: [0.38, 1.0], tie: None, probability_better: 0.96 });
     let duel = |i: usize| Duel {
         left: format!("C<{i}>"),
         right: "C02".into(),

@@ -1,7 +1,7 @@
 //! Predictions of duels: log odds, their standard deviations, and win probabilities.
 
 use super::left_right_columns::LeftRightColumns;
-use super::pref_shap::superiority_over_field;
+use super::pref_shap::probability_better;
 use crate::attribution::std_error::NORMAL;
 use crate::error::Result;
 use crate::explanation::{Duel, WinProbability};
@@ -112,7 +112,7 @@ impl DuelLogOdds {
             probability,
             interval: reaching(interval, probability),
             tie: self.tie.as_ref().map(|tie| tie[i]),
-            superiority: superiority_over_field(mean, sd),
+            probability_better: probability_better(mean, sd),
         })
     }
 

@@ -46,6 +46,6 @@ pub use log_odds::DuelLogOdds;
 pub use outcomes::{MissingOutcome, OUTCOME_WORDS, Outcomes, Record, read_homes};
 pub use pair_kernel::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
 pub use pairwise_log_odds::{PairwiseLogOdds, PosteriorDraws};
-pub use pref_shap::{explain, superiority_over_field};
+pub use pref_shap::{explain, probability_better};
 pub use rankability::{CyclicTriad, Hodge, ModelEvidence, Rankability, RankingRequest};
 pub use teams::ItemBags;

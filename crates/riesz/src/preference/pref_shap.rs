@@ -128,7 +128,7 @@ impl DuelRequest<'_> {
         }
         let Some(game) = &self.question.game else {
             if contexts.is_empty() {
-                let allowed = "there are no players if items and contexts are always present: give a \
+                let allowed = "there are no features if items and contexts are always present: give a \
                                background of items or of contexts";
                 return Err(Error::parameter("game", "none", allowed));
             }
@@ -310,7 +310,7 @@ impl DuelRequest<'_> {
             let max_players = self.max_players();
             let allowed = format!(
                 "{b} items make more than {MAX_PAIRS} pairs, which are sampled for more than {max_players} \
-                 players; this needs 2 or more shifts, equal weights and no covariances: take fewer items, \
+                 features; this needs 2 or more shifts, equal weights and no covariances: take fewer items, \
                  group columns, or take paired items"
             );
             return Err(Error::parameter("number of background items", b, allowed));
@@ -451,7 +451,7 @@ impl DuelRequest<'_> {
 /// Returns the probability that an item is better than another one: that the log odds of its win, with this
 /// posterior mean and standard deviation, are positive. This is not the probability of winning the next duel.
 /// It is ½ for two equal items.
-pub fn superiority_over_field(mean: f64, sd: f64) -> f64 {
+pub fn probability_better(mean: f64, sd: f64) -> f64 {
     crate::explanation::normal::positive(mean, sd)
 }
 

@@ -195,7 +195,7 @@ fn sampling_stops_at_the_requested_error() {
     assert!(largest <= 0.01 && largest > 0.006, "{largest}");
     assert!(solution.coalitions < 30_000, "{}", solution.coalitions);
     let too_small = Budget { coalitions: 20, ..Budget::default() };
-    assert!(solve(&mut game, too_small).unwrap_err().to_string().contains("16 players take at least"));
+    assert!(solve(&mut game, too_small).unwrap_err().to_string().contains("16 features take at least"));
     let wrong = Budget { std_error: Some(0.0), ..Budget::default() };
     assert!(solve(&mut game, wrong).unwrap_err().to_string().contains("positive"));
     let mut nan = counting_game(3, 1, |_: &[bool], _| f64::NAN);

@@ -130,7 +130,7 @@ fn check(case: &Case, groups: Option<Players>) {
                 assert!((explanation.base_values[i * m + o] - empty).abs() < 1e-12 * scale);
                 for (j, (value, truth)) in explanation.row_values(i, o).iter().zip(&truth).enumerate() {
                     let error = (value - truth).abs();
-                    assert!(error <= 1e-12 * scale, "{name} row {i} output {o} player {j}: {value} {truth}");
+                    assert!(error <= 1e-12 * scale, "{name} row {i} output {o} feature {j}: {value} {truth}");
                     // The oracle has rounding errors of about the same size.
                     let bound = bound[i * m + o];
                     assert!(error <= 2.0 * bound + 1e-15 * scale, "{name}: {error:e} > {bound:e}");

@@ -246,7 +246,7 @@ fn sampled_functionals_converge_to_the_exact_one() {
         small_sample.1 < 0.6 * small_sample.0 && large_sample.1 < 0.6 * large_sample.0,
         "{small_sample:?} {large_sample:?}"
     );
-    assert!(penalty(33, 0).unwrap_err().to_string().contains("17 players takes at least 34"));
+    assert!(penalty(33, 0).unwrap_err().to_string().contains("17 features takes at least 34"));
     let y = targets(&x, 1);
     let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
     estimator.penalty = Some(penalty(100, 0).unwrap());

@@ -337,7 +337,10 @@ fn the_functional_game_error_names_valid_games() {
         KernelExpansion::new(product, s.normals(3, 2), Matrix::column_vector(vec![1.0; 3]), vec![0.0])
             .unwrap();
     let error = Explainer::interventional(&model, &s.normals(2, 2)).err().unwrap();
-    assert!(matches!(error, Error::NotProduct { .. }) && error.to_string().contains("one player"), "{error}");
+    assert!(
+        matches!(error, Error::NotProduct { .. }) && error.to_string().contains("one feature"),
+        "{error}"
+    );
 }
 
 /// Errors for overflow name the affected values.

@@ -395,7 +395,7 @@ fn invalid_questions_are_refused_with_reasons() {
     let contexts = DuelQuestion { contexts: Some(background(&items, None)), ..DuelQuestion::new(game) };
     assert!(refusal(&fit.model, &rows, &contexts).contains("without contexts"));
     let nothing = DuelQuestion { game: None, ..DuelQuestion::new(DuelGame::Functional) };
-    assert!(refusal(&fit.model, &rows, &nothing).contains("no players"));
+    assert!(refusal(&fit.model, &rows, &nothing).contains("no features"));
 }
 
 /// A utility learnt through landmarks is expanded with distant points: games with a background ignore them,

@@ -221,7 +221,7 @@ impl AverageEffect {
             "of": in_words(&self.to),
             "instead_of": in_words(&self.from),
             "mean": self.effect.mean[0],
-            "sd": self.effect.sd()[0],
+            "std": self.effect.sd()[0],
             "low": low,
             "high": high,
         }))

@@ -37,13 +37,13 @@ pub fn columns(page: &EffectPage<'_>) -> Result<Named> {
     let (low, high) = effect.interval(page.level)?.into_iter().map(|[low, high]| (low, high)).unzip();
     let mut columns = vec![
         ("mean".to_string(), Cells::Numbers(effect.mean.clone())),
-        ("sd".into(), Cells::Numbers(effect.sd())),
+        ("std".into(), Cells::Numbers(effect.sd())),
         ("low".into(), Cells::Numbers(low)),
         ("high".into(), Cells::Numbers(high)),
         ("support".into(), Cells::Integers(effect.supported().into_iter().map(i64::from).collect())),
     ];
     for (cause, variance) in &effect.causes {
-        columns.push((format!("sd_{cause}"), Cells::Numbers(variance.iter().map(|v| v.sqrt()).collect())));
+        columns.push((format!("std:{cause}"), Cells::Numbers(variance.iter().map(|v| v.sqrt()).collect())));
     }
     let support = |read: fn(&riesz::causal::DataSupport) -> f64| {
         Cells::Numbers(effect.support.iter().map(read).collect())
@@ -144,7 +144,7 @@ pub fn text(page: &EffectPage<'_>) -> Result<String> {
     let short = |x: f64| riesz_report::number(x);
     let mut lines = vec![treatment_names(page.treatments)];
     let interval = format!("{} % interval", short(100.0 * page.level));
-    lines[0].extend(["mean", "sd", &interval, "support"].map(String::from));
+    lines[0].extend(["mean", "std", &interval, "support"].map(String::from));
     let (n, sd, ends) = (page.treatments.rows(), page.effect.sd(), page.effect.interval(page.level)?);
     let supported = page.effect.supported();
     let count = n.min(SHOWN);

@@ -39,7 +39,7 @@ Examples:
 
 Bayesian optimisation whose prior is the effect estimated from the studies. The table of earlier
 trials has a column for each treatment and one for the outcome, and a row per trial. The result is
-a table with the columns of the treatments, best suggestion first: mean and sd are those of the
+a table with the columns of the treatments, best suggestion first: mean and std are those of the
 posterior effect, expected_improvement is the expected gain over the best treatment so far,
 acquisition is the value of the acquisition function, and support is 1 where the studies' data
 support the effect.")]
@@ -194,7 +194,7 @@ fn facts(args: &SuggestArgs) -> Result<Vec<CardEntry>> {
         OutcomeSd::Column(name) => name.clone(),
     });
     let bounds = (!args.between.is_empty()).then(|| args.between.join(","));
-    let settings = [("sd", sd), ("cost", args.cost.clone()), ("between", bounds)];
+    let settings = [("std", sd), ("cost", args.cost.clone()), ("between", bounds)];
     entries.extend(settings.into_iter().filter_map(|(name, value)| Some(CardEntry::new(name, value?))));
     entries.push(CardEntry::new("acquisition", args.acquisition.name()));
     entries.push(CardEntry::new("prior", args.prior.name()));
@@ -316,7 +316,7 @@ impl SearchResult {
         let support = self.next.iter().map(|suggestion| i64::from(suggestion.supported)).collect();
         let numbers = vec![
             ("mean".to_string(), column(|suggestion| suggestion.mean)),
-            ("sd".into(), column(|suggestion| suggestion.sd)),
+            ("std".into(), column(|suggestion| suggestion.sd)),
             ("expected_improvement".into(), column(|suggestion| suggestion.expected_improvement)),
             ("acquisition".into(), column(|suggestion| suggestion.acquisition)),
             ("support".into(), Cells::Integers(support)),
@@ -344,7 +344,7 @@ impl SearchResult {
             treatment_text.join(" and ")
         );
         let mut lines = vec![effect_output::treatment_names(&self.treatments)];
-        lines[0].extend(["mean", "sd", "expected improvement", "support"].map(String::from));
+        lines[0].extend(["mean", "std", "expected improvement", "support"].map(String::from));
         for (i, suggestion) in self.next.iter().enumerate() {
             let mut line = effect_output::treatment_cells(&self.treatments, i);
             line.extend([suggestion.mean, suggestion.sd, suggestion.expected_improvement].map(number));

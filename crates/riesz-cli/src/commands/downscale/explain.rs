@@ -76,8 +76,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let progress = console.progress("explaining");
     let explanation = members.explained(&explainer(model, background.as_ref())?.explain(&table)?, unit)?;
     drop(progress);
-    let named = |name: String| match FIXED_COLUMNS.contains(&&name[..]) || name.starts_with("player:") {
-        true => format!("player:{name}"),
+    let named = |name: String| match FIXED_COLUMNS.contains(&&name[..]) || name.starts_with("feature:") {
+        true => format!("feature:{name}"),
         false => name,
     };
     let names: Vec<String> = (0..explanation.sets()).map(|k| named(explanation.set_name(k))).collect();

@@ -28,7 +28,7 @@ pub struct Learn {
     /// The tables.
     #[command(flatten)]
     pub data: AggregateArgs,
-    /// Kernel between rows, an expression, at which tuning starts; 'riesz fit --help' describes kernels
+    /// Kernel between rows, an expression, at which tuning starts; 'riesz fit --help-all' describes kernels
     #[arg(long, value_name = "EXPR", default_value = "rbf(length_scale=1, ard)")]
     pub kernel: String,
     /// Variance of the noise of a target, in units of the targets' variance, at which tuning starts [default:

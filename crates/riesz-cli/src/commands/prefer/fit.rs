@@ -71,7 +71,7 @@ pub struct Learn {
     /// Table of duels between items, given by name
     #[arg(value_hint = ValueHint::FilePath)]
     pub duels: Option<PathBuf>,
-    /// Kernel between items, an expression; 'riesz fit --help' describes kernels
+    /// Kernel between items, an expression; 'riesz fit --help-all' describes kernels
     #[arg(long, value_name = "EXPR", default_value = "rbf(ard)")]
     pub kernel: String,
     /// Use columns as they are instead of standardising them; each item counts once

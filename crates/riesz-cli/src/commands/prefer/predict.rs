@@ -36,7 +36,7 @@ Examples:
 
 The table has the columns left and right; log_odds, the posterior mean of the log odds that the
 left item wins; log_odds_std, their standard deviation; probability that the left item wins
-(averaged over the posterior), with a 95 % interval; and superiority, the posterior probability
+(averaged over the posterior), with a 95 % interval; and probability_better, the posterior probability
 that the left item is the better one. A model with --ties model adds two columns: advantage, the
 log odds before the margin of ties is subtracted, which is the sum of the values of 'riesz prefer
 explain'; and probability_tie. The right item wins with the remaining probability.")]
@@ -484,7 +484,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             ("probability_high", column(|win| win.interval[1])),
         ]);
         columns.extend(odds.tie.as_ref().map(|tie| ("probability_tie", Cells::Numbers(tie.clone()))));
-        columns.push(("superiority", column(|win| win.superiority)));
+        columns.push(("probability_better", column(|win| win.probability_better)));
     }
     let (names, cells): (Vec<&str>, Vec<Cells>) = columns.into_iter().unzip();
     let names = names.into_iter().map(String::from).collect();

@@ -104,7 +104,7 @@ impl DomainMeans {
                 "the means of all their coalitions need {numbers} numbers, and at most {NUMBERS} fit: group \
                  columns, or take fewer support points"
             );
-            return Err(Error::parameter("number of players", players, allowed));
+            return Err(Error::parameter("number of features", players, allowed));
         }
         let sizes_and_means = |product: &PlayerProduct<'_>| {
             // Without cancellation the size of a factor is its absolute value.
