@@ -260,7 +260,8 @@ def _kernel(kernel: Any, columns: list[int], is_selected: bool = False) -> rk.Ke
         return rk.Polynomial(
             degree=int(kernel.power), gamma=1.0, coef0=number(kernel.offset), columns=columns
         )
-    if type(kernel) is gk.ConstantKernel:
+    if type(kernel).__name__ == "ConstantKernel":
+        # Old releases have no such kernel.
         return rk.Constant(number(kernel.constant))
     raise UnsupportedModelError(
         f"the kernel has a part {type(kernel).__name__}, which has no exact values: ScaleKernel, RBFKernel, "
