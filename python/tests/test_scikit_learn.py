@@ -1,0 +1,179 @@
+"""riesz's estimators against the classes of the same name in scikit-learn: attributes, parameters,
+decisions."""
+
+import inspect
+import pathlib
+import pickle
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import gaussian_process, kernel_ridge, svm
+from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import kernels as sk
+
+import riesz
+from riesz.kernels import RBF, Constant, Linear
+
+NEAR = dict(rtol=2e-5, atol=2e-5)
+
+
+@pytest.fixture
+def classes(data):
+    X, y = data
+    return X, np.array(["low", "middle", "high"])[np.digitize(y, [-0.4, 0.5])]
+
+
+@pytest.mark.parametrize("settings", [{}, {"kernel": "linear"}, {"kernel": "sigmoid", "gamma": 0.05}])
+@pytest.mark.parametrize("count", [2, 3])
+def test_attributes_of_support_vector_classifiers_are_scikit_learns(classes, settings, count):
+    X, labels = classes
+    target = labels if count == 3 else labels == "low"
+    options = {**settings, "tol": 1e-7, "class_weight": "balanced"}
+    theirs, ours = svm.SVC(**options).fit(X, target), riesz.SVC(**options).fit(X, target)
+    for name in ("support_", "n_support_", "classes_"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
+    for name in ("support_vectors_", "dual_coef_", "intercept_", "class_weight_"):
+        assert getattr(ours, name).shape == getattr(theirs, name).shape
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), **NEAR)
+    assert hasattr(ours, "coef_") == hasattr(theirs, "coef_") == (settings.get("kernel") == "linear")
+    if hasattr(ours, "coef_"):
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, **NEAR)
+    again = pickle.loads(pickle.dumps(ours))
+    np.testing.assert_array_equal(again.dual_coef_, ours.dual_coef_)
+
+
+@pytest.mark.parametrize("settings", [{}, {"kernel": "linear"}])
+def test_attributes_of_support_vector_regressors_are_scikit_learns(data, settings):
+    X, y = data
+    theirs, ours = svm.SVR(tol=1e-7, **settings).fit(X, y), riesz.SVR(tol=1e-7, **settings).fit(X, y)
+    for name in ("support_", "n_support_", "support_vectors_", "dual_coef_", "intercept_"):
+        assert getattr(ours, name).shape == getattr(theirs, name).shape
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), **NEAR)
+    if settings:
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, **NEAR)
+    # Refits add support points, which are not support vectors.
+    refitted = riesz.SVR(tol=1e-7, n_bootstrap=3, **settings).fit(X, y)
+    assert len(refitted.expansion_.points) > len(ours.support_)
+    np.testing.assert_allclose(refitted.dual_coef_, ours.dual_coef_, **NEAR)
+    np.testing.assert_array_equal(refitted.support_vectors_, X[refitted.support_])
+    # Rows of weight 0 are counted, too.
+    weighted = riesz.SVR(gamma=0.2, **settings).fit(X, y, np.r_[np.zeros(5), np.ones(45)])
+    np.testing.assert_array_equal(weighted.support_vectors_, X[weighted.support_])
+    with pytest.raises(AttributeError, match="SVR has no dual_coef_ before it is fitted: call fit first"):
+        riesz.SVR().dual_coef_  # noqa: B018
+
+
+def test_attributes_of_kernel_ridge_are_scikit_learns(data):
+    X, y = data
+    for target in (y, np.column_stack([y, y**2])):
+        for settings in ({}, {"kernel": "rbf"}, {"kernel": "sigmoid", "gamma": 0.01}, {"kernel": "poly"}):
+            theirs = kernel_ridge.KernelRidge(**settings).fit(X, target)
+            ours = riesz.KernelRidge(**settings).fit(X, target)
+            np.testing.assert_array_equal(ours.X_fit_, theirs.X_fit_)
+            assert ours.dual_coef_.shape == theirs.dual_coef_.shape
+            np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("normalize_y", [True, False])
+@pytest.mark.parametrize("several", [True, False])
+def test_attributes_of_gaussian_processes_are_scikit_learns(data, normalize_y, several):
+    X, y = data
+    target = np.column_stack([y, y**2]) if several else y
+    options = {"alpha": 0.1, "optimizer": None, "normalize_y": normalize_y}
+    theirs = gaussian_process.GaussianProcessRegressor(1.5 * sk.RBF([1.0, 2.0, 0.7, 1.5]), **options)
+    ours = riesz.GaussianProcessRegressor(1.5 * RBF([1.0, 2.0, 0.7, 1.5]), **options)
+    theirs.fit(X, target), ours.fit(X, target)
+    for name in ("X_train_", "y_train_", "alpha_", "L_"):
+        assert getattr(ours, name).shape == getattr(theirs, name).shape
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-7, atol=1e-8)
+    # riesz's likelihood is that of the targets in their own units.
+    units = len(y) * np.log(target.std(axis=0)).sum() if normalize_y else 0.0
+    np.testing.assert_allclose(
+        ours.log_marginal_likelihood(), theirs.log_marginal_likelihood() - units, rtol=1e-9
+    )
+    assert ours.log_marginal_likelihood() == ours.log_marginal_likelihood_value_
+    with pytest.raises(ValueError, match="theta is given, but kernels of riesz have no vector theta"):
+        ours.log_marginal_likelihood(np.zeros(5))
+    sparse = riesz.GaussianProcessRegressor(RBF(1.0), n_inducing=5, optimizer=None).fit(X, y)
+    with pytest.raises(AttributeError, match="alpha_ belongs to the exact fit, .* expansion_.coef"):
+        sparse.alpha_  # noqa: B018
+
+
+def test_the_tuned_noise_is_in_the_covariance(data):
+    X, y = data
+    model = riesz.GaussianProcessRegressor(RBF(1.0) + Linear(), random_state=0).fit(X, y)
+    # The definition of the dual coefficients: covariance @ alpha = targets.
+    covariance = model.L_ @ model.L_.T
+    np.testing.assert_allclose(covariance @ model.alpha_, model.y_train_, atol=1e-8)
+
+
+def test_latent_functions_of_classifiers_are_scikit_learns(classes):
+    X, labels = classes
+    for target in (labels == "low", labels):
+        theirs = gaussian_process.GaussianProcessClassifier(1.5 * sk.RBF(2.0), optimizer=None).fit(X, target)
+        ours = riesz.GaussianProcessClassifier(1.5 * RBF(2.0), optimizer=None).fit(X, target)
+        assert ours.n_classes_ == theirs.n_classes_
+        if target.dtype == bool:
+            for actual, expected in zip(
+                ours.latent_mean_and_variance(X), theirs.latent_mean_and_variance(X), strict=True
+            ):
+                np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(
+                ours.log_marginal_likelihood(), theirs.log_marginal_likelihood(), rtol=1e-6
+            )
+        else:
+            with pytest.raises(ValueError, match="there are 3 classes, each with its latent function"):
+                ours.latent_mean_and_variance(X)
+
+
+def test_decisions_have_scikit_learns_shapes(classes):
+    X, labels = classes
+    for target in (labels, labels == "low"):
+        for shape in ("ovr", "ovo"):
+            options = {"decision_function_shape": shape, "tol": 1e-7}
+            theirs, ours = svm.SVC(**options).fit(X, target), riesz.SVC(**options).fit(X, target)
+            np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), **NEAR)
+
+
+def test_ties_between_classes_are_broken_as_in_scikit_learn():
+    rows, target = make_blobs(300, centers=4, cluster_std=0.6, random_state=0)
+    grid = np.stack(np.meshgrid(np.linspace(-4, 4, 50), np.linspace(-1, 9, 50)), axis=-1).reshape(-1, 2)
+    options = {"gamma": 0.5, "tol": 1e-9}
+    tied = svm.SVC(**options).fit(rows, target).predict(grid)
+    theirs = svm.SVC(break_ties=True, **options).fit(rows, target).predict(grid)
+    assert (theirs != tied).any()
+    np.testing.assert_array_equal(riesz.SVC(**options).fit(rows, target).predict(grid), tied)
+    ours = riesz.SVC(break_ties=True, **options).fit(rows, target).predict(grid)
+    np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(ValueError, match="break_ties = True with decision_function_shape = 'ovo'"):
+        riesz.SVC(break_ties=True, decision_function_shape="ovo").fit(rows, target)
+
+
+def test_the_explanation_of_pairs_has_no_classes(classes):
+    X, labels = classes
+    for shape, outputs in (("ovr", 6), ("ovo", 3)):
+        model = riesz.SVC(decision_function_shape=shape).fit(X, labels)
+        assert riesz.Explainer(model, X[:5])(X[:2]).values.shape == (2, 4, outputs)
+
+
+def test_probabilities_of_support_vectors_are_calibrated_decisions(classes):
+    X, labels = classes
+    model = riesz.SVC().fit(X, labels)
+    assert not hasattr(model, "predict_proba") and not hasattr(model, "predict_log_proba")
+    with pytest.raises(AttributeError) as raised:
+        model.predict_proba(X)
+    assert "CalibratedClassifierCV(riesz.SVC(...), ensemble=False)" in f"{raised.value}{raised.value.__cause__}"
+    with pytest.raises(ValueError, match="probability = True: .* CalibratedClassifierCV"):
+        riesz.SVC(probability=True).fit(X, labels)
+    target = labels == "low"
+    theirs = CalibratedClassifierCV(svm.SVC(tol=1e-9), ensemble=False, cv=3).fit(X, target)
+    ours = CalibratedClassifierCV(riesz.SVC(tol=1e-9), ensemble=False, cv=3).fit(X, target)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
