@@ -47,9 +47,11 @@ class SupportVectorMixin:
     #: Position of each of them in the expansion's points.
     _support_points: np.ndarray
 
-    def _store_support(self, support: list[int], codes: np.ndarray | None) -> None:
-        """Stores the support vectors; ``codes`` are the classes of all rows."""
-        rows = np.asarray(support, dtype=np.int32)
+    def _store_support(self, fit: _core.Fitted, shape: tuple[int, int], codes: np.ndarray | None) -> None:
+        """Stores the support vectors of a fit to rows of a shape; ``codes`` are the rows' classes."""
+        self.shape_fit_ = shape
+        self.fit_status_ = int(any("before it converged" in warning for warning in fit.warnings))
+        rows = np.asarray(fit.support, dtype=np.int32)
         # With bootstrap refits, the expansion also has the refits' support vectors, whose coefficients are 0.
         expansion = fitted_expansion(self, "support_")
         points = np.flatnonzero((expansion.coef != 0).any(axis=1))

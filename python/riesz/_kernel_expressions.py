@@ -110,3 +110,55 @@ def scales_come_from_rows(kernel: rk.Kernel, X: np.ndarray, names: list[str], le
     doubled = X.copy()
     doubled[:, numeric] *= 2.0
     return kernel._fitted_to(X, names, levels) != kernel._fitted_to(doubled, names, levels)
+
+
+def to_expression(kernel: Any) -> str:
+    """Returns the expression of a kernel object, in the columns' own units."""
+    kernel = as_kernel(kernel)
+    if isinstance(kernel, Expression):
+        return kernel.text
+    if isinstance(kernel, rk.Sum):
+        return f"{to_expression(kernel.left)} + {to_expression(kernel.right)}"
+    if isinstance(kernel, rk.Product):
+        return " * ".join(f"({to_expression(side)})" for side in (kernel.left, kernel.right))
+    if isinstance(kernel, rk.Constant):
+        return repr(float(kernel.value))
+    if isinstance(kernel, _OfScikitLearn):
+        raise TypeError(f"kernel = {kernel!r}: give a kernel of riesz.kernels or an expression")
+    return _factor_expression(kernel)
+
+
+def _factor_expression(kernel: Any) -> str:
+    """Returns the expression of one factor; length scales of several columns become a product."""
+    kind, options, flags = kernel._kind(), [], []
+    for core_name, name, default in rk._ARGUMENTS[kind]:
+        value: Any = getattr(kernel, name) if name else None
+        if name in ("center", "scale"):
+            if isinstance(value, str) or np.ndim(value) > 0 or value != default:
+                raise ValueError(
+                    f"kernel = {kernel!r}: {name} has no place in an expression, which fits to files need: "
+                    "leave it out"
+                )
+        elif name == "isotropic":
+            flags += ["isotropic"] if value else []
+        elif name and np.ndim(value) == 0:
+            options.append(f"{core_name}={value if isinstance(value, str) else _number(value)}")
+    columns = [kernel.columns] if isinstance(kernel.columns, str) else kernel.columns
+    if columns is not None and not all(isinstance(column, str) for column in columns):
+        raise TypeError(f"kernel = {kernel!r}: the columns of files are given by name")
+    quoted = [f"'{column}'" if "'" not in column else f'"{column}"' for column in columns or []]
+    scales: Any = getattr(kernel, "length_scale", 1.0)
+    if np.ndim(scales) == 0:
+        return f"{kind}({', '.join([*quoted, *options, *flags])})"
+    if flags or len(quoted) != len(scales):
+        raise ValueError(
+            f"kernel = {kernel!r}: an expression has one length scale per factor, so name as many columns as "
+            "length scales, or give one length scale" + (", with isotropic=False" if flags else "")
+        )
+    parts = [[column, f"length_scale={_number(scale)}", *options] for column, scale in zip(quoted, scales)]
+    return " * ".join(f"{kind}({', '.join(part)})" for part in parts)
+
+
+def _number(value: Any) -> str:
+    number = float(value)
+    return str(int(number)) if number == int(number) and abs(number) < 2**53 else repr(number)

@@ -739,6 +739,10 @@ class SVR(SupportVectorMixin, _Regressor):
         The penalty, given or chosen.
     n_iter_ : int
         Number of iterations of the solver.
+    fit_status_ : int
+        1 if the fit stopped at ``max_iter``, else 0.
+    shape_fit_ : tuple of int
+        The shape of ``X`` in :meth:`fit`.
     kernel_ : riesz.kernels.Kernel
     expansion_ : Expansion
     n_features_in_ : int
@@ -803,7 +807,7 @@ class SVR(SupportVectorMixin, _Regressor):
         settings |= self._refits()
         settings |= {"epsilon": float(self.epsilon), "normalize_y": False}
         fit = self._fit("svr", kernel, names, X, y, weights, **settings)
-        self._store_support(fit.support, None)
+        self._store_support(fit, X.shape, None)
         self.n_iter_ = fit.iterations[0]
         self.C_ = self._chosen
         return self
@@ -863,6 +867,10 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
         The penalty, given or chosen.
     n_iter_ : array of shape (pairs of classes,)
         Number of iterations of the solver for each pair of classes.
+    fit_status_ : int
+        1 if the fit stopped at ``max_iter``, else 0.
+    shape_fit_ : tuple of int
+        The shape of ``X`` in :meth:`fit`.
     classes_ : array of shape (classes,)
     class_weight_ : array of shape (classes,)
         Factor of the penalty for each class.
@@ -950,7 +958,7 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
         class_weight = self._class_weights(codes, weights)
         settings["class_weight"] = class_weight
         fit = self._fit("svc", kernel, names, X, self._target(codes), weights, **settings)
-        self._store_support(fit.support, codes)
+        self._store_support(fit, X.shape, codes)
         self.n_iter_ = np.asarray(fit.iterations)
         self.class_weight_ = np.array(
             list((class_weight or dict.fromkeys(self._class_names(), 1.0)).values())

@@ -125,7 +125,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             )
         else:
             feature_kernels, target_kernels = (
-                _kernels(kernel, rows.names, label)
+                _kernels(kernel, rows, label)
                 for kernel, rows, label in [
                     (self.kernel, x, "kernel"),
                     (self.target_kernel, target, "target_kernel"),

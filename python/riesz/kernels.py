@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import reduce, wraps
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,10 @@ _CLASSES = {kind: class_name for kind, class_name, _ in _core.factors()}
 _ARGUMENTS = {kind: arguments for kind, _, arguments in _core.factors()}
 #: The kinds of factors that belong to the Matérn family, by ``nu``.
 _MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52", float("inf"): "rbf"}
+
+
+#: Names of arguments in other places, and the names here: of GPyTorch and of the command line.
+_ALIASES = {"lengthscale": "length_scale", "period": "periodicity", "period_length": "periodicity"}
 
 
 class Kernel:
@@ -395,9 +399,16 @@ class Cauchy(_Stationary):
 class Matern(_Stationary):
     """The Matérn kernel with ``nu`` 0.5, 1.5, 2.5 or infinity.
 
-    With ``isotropic=True``, as in scikit-learn, it depends on the Euclidean distance over all its columns, so
-    values are exact only if these columns are one player. With ``isotropic=False`` it is the product over
-    columns of one-column Matérn kernels, and each column can be a player."""
+    With ``isotropic=True``, as in scikit-learn, it depends on the Euclidean distance over all its columns.
+    Shapley values are then exact only if these columns are one player, or if there are few enough players to
+    compute all coalitions. Otherwise values are estimated, and the ``reason`` of :class:`riesz.Explainer`
+    says so. With ``isotropic=False`` it is the product over columns of one-column Matérn kernels, as on the
+    command line, and values are exact with every column as a player.
+
+    >>> from riesz.kernels import Matern
+    >>> Matern(2.0, nu=2.5, isotropic=False)
+    Matern(length_scale=2.0, nu=2.5, isotropic=False)
+    """
 
     length_scale: Lengths = 1.0
     nu: float = 1.5
@@ -414,7 +425,11 @@ class Matern(_Stationary):
 
 @dataclass(frozen=True, repr=False)
 class RationalQuadratic(_Stationary):
-    """``(1 + r² / (2 alpha))^-alpha``; ``isotropic`` as for :class:`Matern`."""
+    """``(1 + r² / (2 alpha))^-alpha``.
+
+    With ``isotropic=True``, as in scikit-learn, r is the Euclidean distance over all its columns, and values
+    are usually estimated; with ``isotropic=False``, as on the command line, it is a product over columns, and
+    values are exact. See :class:`Matern`."""
 
     length_scale: Lengths = 1.0
     alpha: float = 1.0
@@ -465,7 +480,14 @@ def _is_rule(name: str, value: Any, rule: str) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class Periodic(Kernel):
-    """``Π_c exp(-2 sin²(π (u_c - v_c) / periodicity) / length_scale²)``."""
+    """``Π_c exp(-2 sin²(π (u_c - v_c) / periodicity) / length_scale²)``, with scikit-learn's names of the
+    arguments. ``period``, as on the command line, and GPyTorch's ``period_length`` are the same as
+    ``periodicity``.
+
+    >>> from riesz.kernels import Periodic
+    >>> Periodic(period=12.0, columns=["month"])
+    Periodic(periodicity=12.0, columns=['month'])
+    """
 
     length_scale: float = 1.0
     periodicity: float = 1.0
@@ -524,3 +546,23 @@ class Categorical(Kernel):
 
     similarity: float = 0.5
     columns: Columns = None
+
+
+def _accept_aliases(factor: type[Kernel]) -> None:
+    """Lets the constructor of a factor take arguments under their names in other libraries."""
+    plain, known = factor.__init__, {field.name for field in fields(factor)}  # type: ignore[arg-type]  # a dataclass
+
+    @wraps(plain)
+    def init(self, *args, **arguments):
+        for alias in [alias for alias in arguments if _ALIASES.get(alias) in known]:
+            name = _ALIASES[alias]
+            if name in arguments:
+                raise TypeError(f"{factor.__name__}: {alias} and {name} are the same argument: give one")
+            arguments[name] = arguments.pop(alias)
+        plain(self, *args, **arguments)
+
+    factor.__init__ = init  # type: ignore[method-assign]
+
+
+for _class_name in set(_CLASSES.values()):
+    _accept_aliases(globals()[_class_name])

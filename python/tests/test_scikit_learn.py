@@ -8,17 +8,16 @@ import re
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import gaussian_process, kernel_ridge, svm
-from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import kernels as sk
 
 import riesz
-from riesz.kernels import RBF, Constant, Linear
+from riesz.kernels import RBF, Linear
 
 NEAR = dict(rtol=2e-5, atol=2e-5)
 
@@ -58,7 +57,14 @@ def test_attributes_of_support_vector_regressors_are_scikit_learns(data, setting
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), **NEAR)
     if settings:
         np.testing.assert_allclose(ours.coef_, theirs.coef_, **NEAR)
+    for max_iter in (-1, 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            theirs, ours = (kind(max_iter=max_iter, **settings).fit(X, y) for kind in (svm.SVR, riesz.SVR))
+        assert ours.fit_status_ == theirs.fit_status_ == int(max_iter > 0)
+        assert ours.shape_fit_ == theirs.shape_fit_
     # Refits add support points, which are not support vectors.
+    ours = riesz.SVR(tol=1e-7, **settings).fit(X, y)
     refitted = riesz.SVR(tol=1e-7, n_bootstrap=3, **settings).fit(X, y)
     assert len(refitted.expansion_.points) > len(ours.support_)
     np.testing.assert_allclose(refitted.dual_coef_, ours.dual_coef_, **NEAR)
@@ -144,9 +150,10 @@ def test_decisions_have_scikit_learns_shapes(classes):
 
 
 def test_ties_between_classes_are_broken_as_in_scikit_learn():
-    rows, target = make_blobs(300, centers=4, cluster_std=0.6, random_state=0)
-    grid = np.stack(np.meshgrid(np.linspace(-4, 4, 50), np.linspace(-1, 9, 50)), axis=-1).reshape(-1, 2)
-    options = {"gamma": 0.5, "tol": 1e-9}
+    rows, target = make_blobs(200, centers=4, cluster_std=1.0, random_state=5)
+    axes = [np.linspace(column.min(), column.max(), 50) for column in rows.T]
+    grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    options = {"kernel": "linear", "tol": 1e-9}
     tied = svm.SVC(**options).fit(rows, target).predict(grid)
     theirs = svm.SVC(break_ties=True, **options).fit(rows, target).predict(grid)
     assert (theirs != tied).any()
@@ -170,10 +177,119 @@ def test_probabilities_of_support_vectors_are_calibrated_decisions(classes):
     assert not hasattr(model, "predict_proba") and not hasattr(model, "predict_log_proba")
     with pytest.raises(AttributeError) as raised:
         model.predict_proba(X)
-    assert "CalibratedClassifierCV(riesz.SVC(...), ensemble=False)" in f"{raised.value}{raised.value.__cause__}"
-    with pytest.raises(ValueError, match="probability = True: .* CalibratedClassifierCV"):
+    assert (
+        "CalibratedClassifierCV(riesz.SVC(...), ensemble=False)" in f"{raised.value}{raised.value.__cause__}"
+    )
+    with pytest.raises(ValueError, match="probability = True: .*CalibratedClassifierCV"):
         riesz.SVC(probability=True).fit(X, labels)
     target = labels == "low"
     theirs = CalibratedClassifierCV(svm.SVC(tol=1e-9), ensemble=False, cv=3).fit(X, target)
     ours = CalibratedClassifierCV(riesz.SVC(tol=1e-9), ensemble=False, cv=3).fit(X, target)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+
+
+PAIRS = {
+    "KernelRidge": kernel_ridge.KernelRidge,
+    "SVR": svm.SVR,
+    "SVC": svm.SVC,
+    "GaussianProcessRegressor": gaussian_process.GaussianProcessRegressor,
+    "GaussianProcessClassifier": gaussian_process.GaussianProcessClassifier,
+}
+
+#: Defaults that differ: scikit-learn's and riesz's. Each has a line in docs/scikit-learn.md.
+OTHER_DEFAULTS = {
+    "SVC": {"probability": ("deprecated", False), "random_state": (None, 0)},
+    "GaussianProcessRegressor": {"alpha": (1e-10, None), "normalize_y": (False, True)},
+}
+
+#: Public names of scikit-learn's class or of its fitted instance that riesz's does not have, with the page.
+MISSING = {
+    "SVC": {"predict_proba", "predict_log_proba", "probA_", "probB_"},
+    "GaussianProcessClassifier": {"base_estimator_"},
+}
+#: Names that scikit-learn's classes have by accident: parameters of other classes with the same base class.
+ACCIDENTAL = {"unused_param", "nu", "epsilon", "class_weight", "probability"}
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "scikit-learn.md"
+
+
+def section_of_page(name):
+    (text,) = re.findall(rf"^## {name}$(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"
+    ]
+    return text, {row[0].strip("`"): row[1:] for row in rows[2:]}
+
+
+def defaults(estimator):
+    parameters = inspect.signature(estimator).parameters.values()
+    return {parameter.name: parameter.default for parameter in parameters}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_signatures_differ_only_as_the_page_says(name):
+    theirs, ours = defaults(PAIRS[name]), defaults(getattr(riesz, name))
+    # Newer versions of scikit-learn may leave parameters out, never riesz.
+    assert not theirs.keys() - ours.keys()
+    assert [parameter for parameter in ours if parameter in theirs] == list(theirs)
+    assert list(ours)[: len(theirs)] == list(theirs)
+    other = {n: (theirs[n], ours[n]) for n in theirs if theirs[n] != ours[n]}
+    assert other == OTHER_DEFAULTS.get(name, {})
+    _, table = section_of_page(name)
+    for parameter, (default, riesz_default) in other.items():
+        shown = [cell.replace('"', "'") for cell in table[parameter][:2]]
+        assert shown == [f"`{default!r}`", f"`{riesz_default!r}`"]
+    for parameter in ours.keys() - theirs.keys():
+        assert table[parameter][0] == "not there"
+        assert table[parameter][1].replace('"', "'") == f"`{ours[parameter]!r}`"
+    # Each line has a parameter, with its defaults, and a reason.
+    for parameter, (default, riesz_default, why) in table.items():
+        assert parameter in ours and why
+        if parameter in theirs:
+            assert default.replace('"', "'").startswith(f"`{theirs[parameter]!r}`")
+            assert riesz_default.replace('"', "'").startswith(f"`{ours[parameter]!r}`")
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("kernel", ["linear", None])
+def test_names_are_missing_only_as_the_page_says(name, kernel, data):
+    X, y = data
+    theirs, ours = PAIRS[name](), getattr(riesz, name)(optimizer=None) if "Gauss" in name else None
+    ours = getattr(riesz, name)() if ours is None else ours
+    if kernel is not None and "Gauss" not in name:
+        theirs.set_params(kernel=kernel), ours.set_params(kernel=kernel)
+    target = y > 0 if is_classifier(ours) else y
+    theirs.fit(X, target), ours.fit(X, target)
+    public = {member for member in {*dir(type(theirs)), *vars(theirs)} if not member.startswith("_")}
+    public = {
+        member for member in public - ACCIDENTAL if hasattr(theirs, member) or member in MISSING.get(name, ())
+    }
+    missing = {member for member in public if not hasattr(ours, member)}
+    text, _ = section_of_page(name)
+    assert missing <= MISSING.get(name, set()) and all(f"`{member}`" in text for member in missing)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_methods_take_scikit_learns_arguments(name):
+    for method in vars(BaseEstimator).keys() | {"fit", "predict", "score", "log_marginal_likelihood"}:
+        theirs, ours = (getattr(kind, method, None) for kind in (PAIRS[name], getattr(riesz, name)))
+        if inspect.isfunction(theirs) and not method.startswith("__"):
+            assert defaults(theirs).items() <= defaults(ours).items(), method
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_scikit_learns_defaults_are_accepted(name, data):
+    X, y = data
+    theirs = PAIRS[name]()
+    ours = getattr(riesz, name)(**theirs.get_params())
+    # scikit-learn keeps its default kernel fixed, which is said by optimizer=None here.
+    if "optimizer" in theirs.get_params():
+        ours.set_params(optimizer=None)
+    target = y > 0 if is_classifier(ours) else y
+    clone(ours).fit(X, target)
+    ours.fit(X, target), theirs.fit(X, target)
+    np.testing.assert_allclose(1.0 * ours.predict(X), 1.0 * theirs.predict(X), atol=2e-3)
+    for default in (theirs.get_params(), ours.get_params()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            getattr(riesz, name)(**default).fit(X, target)
