@@ -35,6 +35,14 @@ class Downscaled(BaseEstimator):
     #: The description of f in explanations.
     _explained = "posterior mean"
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # It predicts a number for each row; fit takes two tables, so it is not a step of a pipeline.
+        tags.estimator_type = "regressor"
+        tags.target_tags.required = False
+        tags.input_tags.string = True
+        return tags
+
     def _store_fits(
         self, best: Component, parts: list[Component], tables: Tables, roles: ColumnRoles
     ) -> None:
@@ -42,7 +50,13 @@ class Downscaled(BaseEstimator):
         names = tables.rows.names
         self._parts = parts or [best]
         bag, weight = (column if isinstance(column, str) else None for column in (roles.bag, roles.weight))
-        self._column_roles = ColumnRoles(bag, weight, features=None if is_numbered(names) else names)
+        target, target_std, trials = (
+            column if isinstance(column, str) else None
+            for column in (roles.target, roles.target_std, roles.trials)
+        )
+        self._column_roles = ColumnRoles(
+            bag, weight, target, target_std, features=None if is_numbered(names) else names, trials=trials
+        )
         self._targets = tables.values
         self.expansion_, self.bags_, self.targets_ = best.expansion, tables.bags, tables.targets
         self.kernel_ = rk._from_json(self.expansion_._core.kernel, names)

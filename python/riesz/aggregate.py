@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core
 from . import kernels as rk
 from ._aggregate_fit import Component, LeaveOneOut, leave_one_out
+from ._aggregate_scores import held_out_bags, mean_log_density
 from ._bags import (
     ColumnRoles,
     Members,
@@ -463,22 +464,58 @@ class AggregateGaussianProcess(Downscaled):
         if rows is None:
             means, variances = self._fit_bags(return_std)
         else:
-            members, names = self._members(rows, bag, weight)
-            cells = self.expansion_._rows(members.rows, "rows")
-            weights = self._weights_of(members, names, self._explains_means())
-            sums = [
-                _core.predict_sums(part.expansion._core, cells, *weights, len(names)) for part in self._parts
-            ]
-            means, variances = (
-                [part_sums[0][:, 0] for part_sums in sums],
-                [part_sums[1][:, 0] ** 2 for part_sums in sums],
-            )
+            means, variances = self._bag_moments(*self._members(rows, bag, weight))
         mean = self._mixed(means)
         if not return_std:
             return mean
         return mean, np.sqrt(
             self._mixed([variance + (m - mean) ** 2 for variance, m in zip(variances, means)])
         )
+
+    def _bag_moments(self, members: Members, names: list[str]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Returns the means and variances of the aggregates of f over bags, for each set of
+        hyper-parameters."""
+        cells = self.expansion_._rows(members.rows, "rows")
+        weights = self._weights_of(members, names, self._explains_means())
+        sums = [_core.predict_sums(part.expansion._core, cells, *weights, len(names)) for part in self._parts]
+        return [part_sums[0][:, 0] for part_sums in sums], [part_sums[1][:, 0] ** 2 for part_sums in sums]
+
+    def score(
+        self,
+        rows: Any,
+        bags: Any,
+        *,
+        bag: Any = None,
+        target: str | None = None,
+        weight: Any = None,
+        target_std: str | None = None,
+    ) -> float:
+        """Returns the mean log predictive density of the targets of held-out bags, noise included. Larger is
+        better; it is the ``mean_log_density`` of ``loo_`` for other bags.
+
+        Parameters
+        ----------
+        rows, bags
+            The tables as in :meth:`fit`. Every bag with a target needs its rows.
+        bag, target, weight, target_std
+            As in :meth:`fit`, by default the same columns.
+
+        Returns
+        -------
+        float
+            The density is averaged over the posterior draws of hyper-parameters. The variances of noise are
+            those of the best hyper-parameters.
+        """
+        held_out = held_out_bags(
+            self, rows, bags, bag=bag, target=target, weight=weight, target_std=target_std
+        )
+        means, variances = self._bag_moments(held_out.members, held_out.names)
+        bag_numbers, weights = self._weights_of(held_out.members, held_out.names, self._explains_means())
+        noise = self.noise_ + self.row_noise_ * np.bincount(bag_numbers, np.square(weights))
+        if held_out.known is not None:
+            noise = noise + held_out.known
+        part_weights = [part.weight for part in self._parts]
+        return mean_log_density(held_out.values, part_weights, np.array(means), np.array(variances) + noise)
 
     def _fit_bags(self, return_std: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
         if all(part.bags is not None for part in self._parts):

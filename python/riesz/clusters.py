@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator
 from . import _core
 from ._duel_contexts import check_optimizer, kernel_and_items, rows_of
 from ._outcomes import read_outcomes
+from ._validation import names_of
 from .estimators import _count
 from .preference import _SHARE
 from .rankability import _seed
@@ -122,6 +123,12 @@ class PreferenceClusters(BaseEstimator):
         self.random_state = random_state
         self.columns = columns
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "clusterer"
+        tags.input_tags.string = True
+        return tags
+
     def fit(
         self,
         items: Any,
@@ -164,6 +171,8 @@ class PreferenceClusters(BaseEstimator):
         self.covariates_labels_ = np.array(covariate_labels)
         self.stability_ = stability
         self.n_features_in_ = table[2].shape[1]
+        if names_of(items) is not None:
+            self.feature_names_in_ = np.array(table[0], dtype=object)
         return self
 
     def fit_predict(self, items: Any, duels: Any, **fit_arguments: Any) -> np.ndarray:

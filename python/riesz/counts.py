@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core
 from . import kernels as rk
 from ._aggregate_fit import Component, LeaveOneOut, mixture
+from ._aggregate_scores import explained_deviance, held_out_bags
 from ._bags import (
     ColumnRoles,
     Tables,
@@ -352,6 +353,40 @@ class AggregateCountProcess(Downscaled):
             )
             squares[b] = mean @ np.exp(cov) @ mean
         return squares
+
+    def score(
+        self,
+        rows: Any,
+        bags: Any,
+        *,
+        bag: Any = None,
+        target: str | None = None,
+        weight: Any = None,
+        trials: str | None = None,
+    ) -> float:
+        """Returns D², the share of the deviance of the counts of held-out bags that the model explains, as
+        scikit-learn's ``PoissonRegressor`` does. The best score is 1; one common rate for all bags has 0.
+
+        Parameters
+        ----------
+        rows, bags
+            The tables as in :meth:`fit`. Every bag with a count needs its rows.
+        bag, target, weight, trials
+            As in :meth:`fit`, by default the same columns.
+
+        Returns
+        -------
+        float
+            From the posterior means of :meth:`predict_bags`; overdispersion is not part of the deviance.
+        """
+        held_out = held_out_bags(self, rows, bags, bag=bag, target=target, weight=weight, trials=trials)
+        members, names, binomial = held_out.members, held_out.names, self.family == "binomial"
+        bag_numbers, weights = map(np.asarray, self._weights_of(members, names, binomial))
+        rates = self._mixed([part[0] for part in self._rates_of_parts(self._cells(members.rows))])
+        expected = np.bincount(bag_numbers, weights * rates)
+        if held_out.trials is None:
+            return explained_deviance(held_out.values, expected, np.bincount(bag_numbers, weights), False)
+        return explained_deviance(held_out.values, expected * held_out.trials, held_out.trials, True)
 
     def predict_benchmarked(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
         """Returns the rates of :meth:`predict` at rows, (rows,), rescaled in each bag so that the expected

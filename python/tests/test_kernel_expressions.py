@@ -63,8 +63,8 @@ def test_expressions_read_names_and_categories(data):
 
 def test_length_scales_that_are_given_stay_fixed(data):
     X, y = data
-    given = riesz.KernelRidge("auto", kernel="rbf(length_scale=2)").fit(X, y)
-    assert given.kernel_ == RBF(2.0)
+    fixed = riesz.KernelRidge("auto", kernel="rbf(length_scale=2)").fit(X, y)
+    assert fixed.kernel_ == RBF(2.0)
     chosen, by_object = (riesz.KernelRidge("auto", kernel=k).fit(X, y) for k in ("rbf", RBF("median")))
     by_expression = riesz.KernelRidge("auto", kernel="rbf(length_scale=median)").fit(X, y)
     assert by_expression.kernel_ == by_object.kernel_ != RBF(np.median(pdist(X)))

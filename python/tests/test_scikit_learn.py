@@ -8,13 +8,18 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn import gaussian_process, kernel_ridge, svm
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn import config_context, gaussian_process, kernel_ridge, svm
+from sklearn.base import BaseEstimator, clone, is_classifier, is_clusterer, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, UnsetMetadataPassedError
 from sklearn.gaussian_process import kernels as sk
+from sklearn.model_selection import KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks, get_tags
 
 import riesz
 from riesz.kernels import RBF, Linear
@@ -293,3 +298,100 @@ def test_scikit_learns_defaults_are_accepted(name, data):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             getattr(riesz, name)(**default).fit(X, target)
+
+
+#: Models whose ``fit`` takes other tables than X and y, and the type of each.
+OTHER_MODELS = [
+    (riesz.AggregateGaussianProcess(), "regressor"),
+    (riesz.AggregateCountProcess(), "regressor"),
+    (riesz.PreferenceClusters(), "clusterer"),
+    (riesz.CausalEffect(treatment="dose", outcome="psa"), None),
+    (riesz.CausalFusion(treatment="dose", outcome="psa"), None),
+]
+
+#: The checks of scikit-learn that do not call ``fit`` with X and y.
+CHECKS = [
+    estimator_checks.check_estimator_cloneable,
+    estimator_checks.check_estimator_tags_renamed,
+    estimator_checks.check_valid_tag_types,
+    estimator_checks.check_estimator_repr,
+    estimator_checks.check_no_attributes_set_in_init,
+    estimator_checks.check_get_params_invariance,
+    estimator_checks.check_set_params,
+    estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
+    estimator_checks.check_mixin_order,
+]
+
+
+@pytest.mark.parametrize(("model", "kind"), OTHER_MODELS, ids=lambda value: type(value).__name__)
+def test_models_of_other_tables_keep_the_contract_of_parameters(model, kind):
+    for check in CHECKS:
+        check(type(model).__name__, model)
+    assert get_tags(model).estimator_type == kind
+    assert (is_regressor(model), is_classifier(model), is_clusterer(model)) == (
+        kind == "regressor",
+        False,
+        kind == "clusterer",
+    )
+    again = pickle.loads(pickle.dumps(model))
+    assert again.get_params() == clone(model).get_params() == model.get_params()
+
+
+def test_estimators_have_the_types_of_scikit_learns():
+    for name, theirs in PAIRS.items():
+        ours, tags = get_tags(getattr(riesz, name)()), get_tags(theirs())
+        assert ours.estimator_type == tags.estimator_type
+        assert ours.target_tags == tags.target_tags
+        assert ours.classifier_tags == tags.classifier_tags
+
+
+def test_names_of_columns_are_stored_and_checked(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    items = pd.DataFrame(X[:10], columns=list("abcd"))
+    left, right = np.triu_indices(10, 1)
+    duels = np.column_stack([left, right])
+    clusters = riesz.PreferenceClusters(2, random_state=0).fit(items, duels, outcome=left % 2 == 0)
+    assert list(clusters.feature_names_in_) == list("abcd") and clusters.n_features_in_ == 4
+    unnamed = riesz.PreferenceClusters(2, random_state=0).fit(X[:10], duels, outcome=left % 2 == 0)
+    assert unnamed.n_features_in_ == 4 and not hasattr(unnamed, "feature_names_in_")
+    for name in PAIRS:
+        model = getattr(riesz, name)()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(frame, y > 0 if is_classifier(model) else y)
+        assert list(model.feature_names_in_) == list("abcd") and model.n_features_in_ == 4
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(frame[["b", "a", "c", "d"]])
+
+
+def test_the_selector_returns_data_frames_on_request(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    selector = riesz.feature_selection.SelectHSIC(2).set_output(transform="pandas").fit(frame, y)
+    chosen = selector.transform(frame)
+    assert list(chosen.columns) == list(selector.get_feature_names_out())
+    pd.testing.assert_frame_equal(chosen, frame[chosen.columns])
+
+
+@pytest.mark.parametrize("name", ["KernelRidge", "SVR", "SVC", "KernelLogisticRegression"])
+def test_weights_are_routed_through_pipelines_and_searches(name, data):
+    X, y = data
+    weights = np.where(np.arange(50) % 3 > 0, 1.0, 4.0)
+    model = getattr(riesz, name)()
+    target = y > 0 if is_classifier(model) else y
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError):
+            cross_validate(model, X, target, params={"sample_weight": weights}, cv=3)
+        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
+        folds = KFold(3)
+        scores = cross_validate(pipeline, X, target, params={"sample_weight": weights}, cv=folds)[
+            "test_score"
+        ]
+    expected = []
+    for train, test in folds.split(X):
+        scaler = StandardScaler().fit(X[train])
+        fitted = getattr(riesz, name)().fit(scaler.transform(X[train]), target[train], weights[train])
+        expected.append(fitted.score(scaler.transform(X[test]), target[test], weights[test]))
+    np.testing.assert_allclose(scores, expected, rtol=1e-9)
