@@ -47,7 +47,7 @@ class SupportVectorMixin:
     #: Position of each of them in the expansion's points.
     _support_points: np.ndarray
 
-    def _store_support(self, fit: _core.Fitted, shape: tuple[int, int], codes: np.ndarray | None) -> None:
+    def _store_support(self, fit: Any, shape: tuple[int, ...], codes: np.ndarray | None) -> None:
         """Stores the support vectors of a fit to rows of a shape; ``codes`` are the rows' classes."""
         self.shape_fit_ = shape
         self.fit_status_ = int(any("before it converged" in warning for warning in fit.warnings))
@@ -107,12 +107,34 @@ class NoProbabilitiesMixin:
         raise AttributeError(NO_PROBABILITIES)
 
     @available_if(_has_no_probabilities)
-    def predict_proba(self, X):
-        """Not available: calibrate the decisions with ``sklearn.calibration.CalibratedClassifierCV``."""
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Not available: calibrate the decisions with ``sklearn.calibration.CalibratedClassifierCV``.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array
+            Never, because an AttributeError names the remedy.
+        """
+        raise AttributeError(NO_PROBABILITIES)
 
     @available_if(_has_no_probabilities)
-    def predict_log_proba(self, X):
-        """Not available: calibrate the decisions with ``sklearn.calibration.CalibratedClassifierCV``."""
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Not available: calibrate the decisions with ``sklearn.calibration.CalibratedClassifierCV``.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array
+            Never, because an AttributeError names the remedy.
+        """
+        raise AttributeError(NO_PROBABILITIES)
 
 
 class MarginalLikelihoodMixin:
@@ -120,7 +142,9 @@ class MarginalLikelihoodMixin:
 
     log_marginal_likelihood_value_: float
 
-    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
+    def log_marginal_likelihood(
+        self, theta: None = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> float:
         """Returns the log marginal likelihood at the fitted kernel, ``log_marginal_likelihood_value_``.
 
         Parameters

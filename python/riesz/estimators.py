@@ -37,10 +37,13 @@ from __future__ import annotations
 import datetime
 import json
 import numbers
+import os
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -61,6 +64,15 @@ from ._fitted_attributes import (
 from ._kernel_expressions import as_kernel, scales_come_from_rows
 from ._model_loading import Read, with_class_sums
 from ._table_columns import column_units, read_categories, warn_of_numbers
+from ._types import (
+    ColumnChoices,
+    Features,
+    KernelLike,
+    MatrixLike,
+    Optimizer,
+    PositiveOrAuto,
+    RandomState,
+)
 from ._validation import (
     as_cells,
     as_numbers,
@@ -72,6 +84,10 @@ from ._validation import (
     numbered,
     row_parts,
 )
+from .games import Game
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "SVC",
@@ -111,7 +127,7 @@ class _KernelMachine(BaseEstimator):
 
     expansion_: Expansion
     #: Types of columns that override the detected ones, by name.
-    columns: dict[str, str] | None = None
+    columns: ColumnChoices | None = None
     #: Levels of each column, ``None`` for a numeric one; ``None`` if all columns are numeric.
     _levels: list[list[str] | None] | None = None
     #: Names and units of text columns that contain numbers with a unit.
@@ -262,13 +278,18 @@ class _KernelMachine(BaseEstimator):
         check_is_fitted(self)
         return np.concatenate([self.expansion_._core.predict(_rows(self, part)) for part in row_parts(X)])
 
-    def save(self, path: Any, *, posterior: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
         """Writes the fitted model as a riesz model file, which the command line reads too.
 
-        With ``posterior`` the file also holds the posterior covariance. For Gaussian processes it is needed
-        for standard deviations and class probabilities and takes 4 n² bytes for n rows (16 MB for 2,000
-        rows), once per class if there are three or more. Bootstrap refits take 8 n bytes per refit and
-        output."""
+        Parameters
+        ----------
+        path : path
+        posterior : bool, default False
+            Whether the file also holds the posterior covariance. For Gaussian processes it is needed for
+            standard deviations and class probabilities and takes 4 n² bytes for n rows (16 MB for 2,000
+            rows), once per class if there are three or more. Bootstrap refits take 8 n bytes per refit and
+            output.
+        """
         check_is_fitted(self)
         self.expansion_.save(path, posterior=posterior)
 
@@ -439,8 +460,17 @@ class _Regressor(RegressorMixin, _KernelMachine):
         self._one_target = y.ndim == 1
         return np.ascontiguousarray(X), np.ascontiguousarray(y.reshape(len(y), -1)), self._names(X)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Returns predictions, (rows,), or (rows, targets) if ``y`` had two dimensions."""
+    def predict(self, X: MatrixLike) -> Any:
+        """Returns the predictions.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows,), or (rows, targets) if ``y`` had two dimensions
+        """
         outputs = self._outputs(X)
         return outputs[:, 0] if self._one_target else outputs
 
@@ -494,8 +524,17 @@ class _Classifier(ClassifierMixin, _KernelMachine):
             f"class_weight = {weights!r}: it is None, 'balanced' or a dict from classes to numbers"
         )
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Returns the predicted classes, (rows,)."""
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Returns the predicted classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows,)
+        """
         check_is_fitted(self)
         classify = self.expansion_._core.classify
         codes = [np.asarray(classify(_rows(self, part)), dtype=np.intp) for part in row_parts(X)]
@@ -507,9 +546,18 @@ class _Probable:
 
     expansion_: Expansion
 
-    def predict_proba(self, X):
-        """Returns class probabilities, (rows, classes). Those of Gaussian processes are averaged over the
-        posterior of the latent functions."""
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Returns the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Those of Gaussian processes are averaged over the posterior of the latent functions.
+        """
         check_is_fitted(self)
         return np.concatenate(
             [self.expansion_._core.probabilities(_rows(self, part)) for part in row_parts(X)]
@@ -613,25 +661,25 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
 
     def __init__(
         self,
-        alpha=1,
+        alpha: PositiveOrAuto = 1,
         *,
-        kernel="linear",
-        gamma=None,
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        fit_intercept=False,
-        folds=None,
-        n_landmarks=None,
-        protect=None,
-        protect_strength=1.0,
-        protect_game="interventional",
-        protect_coalitions=None,
-        n_bootstrap=None,
-        jackknife=False,
-        random_state=0,
-        columns=None,
-    ):
+        kernel: KernelLike = "linear",
+        gamma: float | str | None = None,
+        degree: int = 3,
+        coef0: float = 1,
+        kernel_params: None = None,
+        fit_intercept: bool = False,
+        folds: int | None = None,
+        n_landmarks: int | None = None,
+        protect: Features | None = None,
+        protect_strength: float = 1.0,
+        protect_game: str | Game = "interventional",
+        protect_coalitions: int | None = None,
+        n_bootstrap: int | None = None,
+        jackknife: bool = False,
+        random_state: RandomState = 0,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
@@ -650,18 +698,31 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.random_state = random_state
         self.columns = columns
 
-    def fit(self, X, y, sample_weight=None):
-        """Fits the model to ``y``, (n,) or (n, targets). Takes n³/3 operations and the gram matrix; each
-        bootstrap refit takes a quarter of that."""
-        X, y, names = self._targets(X, y, several=True)
-        weights = _weights(sample_weight, X)
-        kernel = self._kernel(X, names, weights)
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model. Takes n³/3 operations and the gram matrix; each bootstrap refit takes a quarter of
+        that.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,) or (n, targets)
+        sample_weight : array of shape (n,), optional
+            Weights of the squared errors; rows of weight 0 are left out.
+
+        Returns
+        -------
+        KernelRidge
+            The fitted estimator.
+        """
+        rows, targets, names = self._targets(X, y, several=True)
+        weights = _weights(sample_weight, rows)
+        kernel = self._kernel(rows, names, weights)
         if weights is not None:
             # Rows of weight 0 are not training rows.
-            X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
-        penalty = self._penalty(kernel, names, X)
+            rows, targets, weights = rows[weights > 0], targets[weights > 0], weights[weights > 0]
+        penalty = self._penalty(kernel, names, rows)
         settings = self._searched(
-            "alpha", "ridge", X, names, None if weights is None else 5, self.protect is not None
+            "alpha", "ridge", rows, names, None if weights is None else 5, self.protect is not None
         )
         if not isinstance(self.jackknife, (bool, np.bool_)):
             raise ValueError(f"jackknife = {self.jackknife!r}: it is True or False")
@@ -673,8 +734,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
             "krr",
             kernel,
             names,
-            X,
-            y,
+            rows,
+            targets,
             weights,
             penalty=penalty,
             **settings,
@@ -761,22 +822,22 @@ class SVR(SupportVectorMixin, _Regressor):
     def __init__(
         self,
         *,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        C=1.0,
-        epsilon=0.1,
-        shrinking=True,
-        cache_size=200,
-        verbose=False,
-        max_iter=-1,
-        folds=None,
-        n_bootstrap=None,
-        random_state=0,
-        columns=None,
-    ):
+        kernel: KernelLike = "rbf",
+        degree: int = 3,
+        gamma: float | str | None = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: PositiveOrAuto = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: bool = False,
+        max_iter: int = -1,
+        folds: int | None = None,
+        n_bootstrap: int | None = None,
+        random_state: RandomState = 0,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.kernel = kernel
         self.degree = degree
         self.gamma = gamma
@@ -793,21 +854,34 @@ class SVR(SupportVectorMixin, _Regressor):
         self.random_state = random_state
         self.columns = columns
 
-    def fit(self, X, y, sample_weight=None):
-        """Fits the model to ``y``, (n,)."""
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            Factor of the penalty ``C`` for each row.
+
+        Returns
+        -------
+        SVR
+            The fitted estimator.
+        """
         _check_solver(self)
-        X, y, names = self._targets(X, y, several=False)
-        weights = _weights(sample_weight, X)
-        kernel = self._kernel(X, names, weights)
+        rows, targets, names = self._targets(X, y, several=False)
+        weights = _weights(sample_weight, rows)
+        kernel = self._kernel(rows, names, weights)
         settings = {
             "tol": _positive("tol", self.tol),
             "max_iter": _iterations(self.max_iter),
-            **self._searched("C", "c", X, names),
+            **self._searched("C", "c", rows, names),
         }
         settings |= self._refits()
         settings |= {"epsilon": float(self.epsilon), "normalize_y": False}
-        fit = self._fit("svr", kernel, names, X, y, weights, **settings)
-        self._store_support(fit, X.shape, None)
+        fit = self._fit("svr", kernel, names, rows, targets, weights, **settings)
+        self._store_support(fit, rows.shape, None)
         self.n_iter_ = fit.iterations[0]
         self.C_ = self._chosen
         return self
@@ -892,25 +966,25 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
     def __init__(
         self,
         *,
-        C=1.0,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        shrinking=True,
-        probability=False,
-        tol=1e-3,
-        cache_size=200,
-        class_weight=None,
-        verbose=False,
-        max_iter=-1,
-        decision_function_shape="ovr",
-        break_ties=False,
-        random_state=0,
-        folds=None,
-        n_bootstrap=None,
-        columns=None,
-    ):
+        C: PositiveOrAuto = 1.0,
+        kernel: KernelLike = "rbf",
+        degree: int = 3,
+        gamma: float | str | None = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool | Literal["deprecated"] = False,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        verbose: bool = False,
+        max_iter: int = -1,
+        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
+        break_ties: bool = False,
+        random_state: RandomState = 0,
+        folds: int | None = None,
+        n_bootstrap: int | None = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.C = C
         self.kernel = kernel
         self.degree = degree
@@ -930,7 +1004,7 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
         self.n_bootstrap = n_bootstrap
         self.columns = columns
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fits the model to labels of any type.
 
         Parameters
@@ -947,18 +1021,18 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
             The fitted estimator.
         """
         self._check()
-        X, codes, weights, names = self._labels(X, y, sample_weight)
-        kernel = self._kernel(X, names, weights)
+        rows, codes, weights, names = self._labels(X, y, sample_weight)
+        kernel = self._kernel(rows, names, weights)
         settings = {
             "tol": _positive("tol", self.tol),
             "max_iter": _iterations(self.max_iter),
-            **self._searched("C", "c", X, names),
+            **self._searched("C", "c", rows, names),
         }
         settings |= self._refits()
         class_weight = self._class_weights(codes, weights)
         settings["class_weight"] = class_weight
-        fit = self._fit("svc", kernel, names, X, self._target(codes), weights, **settings)
-        self._store_support(fit, X.shape, codes)
+        fit = self._fit("svc", kernel, names, rows, self._target(codes), weights, **settings)
+        self._store_support(fit, rows.shape, codes)
         self.n_iter_ = np.asarray(fit.iterations)
         self.class_weight_ = np.array(
             list((class_weight or dict.fromkeys(self._class_names(), 1.0)).values())
@@ -980,7 +1054,7 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
                 "values of classes: take 'ovr'"
             )
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Returns the predicted classes.
 
         Parameters
@@ -996,7 +1070,7 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
             return self.classes_[self.decision_function(X).argmax(axis=1)]
         return super().predict(X)
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Returns the decision values.
 
         Parameters
@@ -1058,28 +1132,49 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         Seed of the bootstrap refits and of coalitions.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The ridge, given or chosen.
+    n_iter_ : int
+        Number of Newton steps.
+    classes_ : array of shape (classes,)
+    kernel_ : riesz.kernels.Kernel
+    expansion_ : Expansion
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+        Names of the columns of a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = riesz.KernelLogisticRegression(alpha=0.1).fit(X, X[:, 0] ** 2 > 0.5)
+    >>> bool(model.score(X, X[:, 0] ** 2 > 0.5) > 0.9)
+    True
     """
 
     def __init__(
         self,
-        alpha=1.0,
+        alpha: PositiveOrAuto = 1.0,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1.0,
-        class_weight=None,
-        max_iter=100,
-        folds=None,
-        n_landmarks=None,
-        protect=None,
-        protect_strength=1.0,
-        protect_game="interventional",
-        protect_coalitions=None,
-        n_bootstrap=None,
-        random_state=0,
-        columns=None,
-    ):
+        kernel: KernelLike = "rbf",
+        gamma: float | str | None = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        max_iter: int = 100,
+        folds: int | None = None,
+        n_landmarks: int | None = None,
+        protect: Features | None = None,
+        protect_strength: float = 1.0,
+        protect_game: str | Game = "interventional",
+        protect_coalitions: int | None = None,
+        n_bootstrap: int | None = None,
+        random_state: RandomState = 0,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
@@ -1097,16 +1192,30 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.random_state = random_state
         self.columns = columns
 
-    def fit(self, X, y, sample_weight=None):
-        """Fits the model to labels of any type by Newton's method."""
-        X, codes, weights, names = self._labels(X, y, sample_weight)
-        kernel = self._kernel(X, names, weights)
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model to labels of any type by Newton's method.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,)
+            The classes.
+        sample_weight : array of shape (n,), optional
+            Weights of the log losses.
+
+        Returns
+        -------
+        KernelLogisticRegression
+            The fitted estimator.
+        """
+        rows, codes, weights, names = self._labels(X, y, sample_weight)
+        kernel = self._kernel(rows, names, weights)
         class_weights = self._class_weights(codes, weights)
         if self.protect is not None and weights is not None:
             # Rows of weight 0 are not training rows.
-            X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
-        penalty = self._penalty(kernel, names, X)
-        settings = self._searched("alpha", "ridge", X, names, keep_kernel=self.protect is not None)
+            rows, codes, weights = rows[weights > 0], codes[weights > 0], weights[weights > 0]
+        penalty = self._penalty(kernel, names, rows)
+        settings = self._searched("alpha", "ridge", rows, names, keep_kernel=self.protect is not None)
         if self.n_landmarks is None:
             settings["max_iter"] = _count("max_iter", self.max_iter, 1)
         elif self.max_iter != 100:
@@ -1119,7 +1228,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
             "klr",
             kernel,
             names,
-            X,
+            rows,
             self._target(codes),
             weights,
             **path,
@@ -1130,9 +1239,18 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.alpha_ = self._chosen
         return self
 
-    def decision_function(self, X):
-        """Returns the log odds of the second class, (rows,), or for several classes the log-probabilities up
-        to a constant, (rows, classes)."""
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
+        """Returns the log odds of the second class, or the log-probabilities of several classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows,) for two classes, else (rows, classes)
+            For several classes up to a constant for each row.
+        """
         outputs = self._outputs(X)
         return outputs[:, 0] if len(self.classes_) == 2 else outputs
 
@@ -1238,18 +1356,18 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
 
     def __init__(
         self,
-        kernel=None,
+        kernel: KernelLike | None = None,
         *,
-        alpha=None,
-        optimizer="fmin_l_bfgs_b",
-        n_restarts_optimizer=0,
-        normalize_y=True,
-        copy_X_train=True,
-        n_targets=None,
-        random_state=None,
-        n_inducing=None,
-        columns=None,
-    ):
+        alpha: float | None = None,
+        optimizer: Optimizer = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        normalize_y: bool = True,
+        copy_X_train: bool = True,
+        n_targets: int | None = None,
+        random_state: RandomState = None,
+        n_inducing: int | None = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.kernel = kernel
         self.alpha = alpha
         self.optimizer = optimizer
@@ -1261,12 +1379,25 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         self.n_inducing = n_inducing
         self.columns = columns
 
-    def fit(self, X, y):
-        """Fits the model to ``y``, (n,) or (n, targets); several targets share kernel and noise."""
-        X, y, names = self._targets(X, y, several=True)
-        if self.n_targets is not None and _count("n_targets", self.n_targets, 1) != y.shape[1]:
-            raise ValueError(f"n_targets = {self.n_targets}, but y has {y.shape[1]}: leave n_targets out")
-        if np.ndim(self.alpha) > 0:
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
+        """Fits the model; several targets share kernel and noise.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,) or (n, targets)
+
+        Returns
+        -------
+        GaussianProcessRegressor
+            The fitted estimator.
+        """
+        rows, targets, names = self._targets(X, y, several=True)
+        if self.n_targets is not None and _count("n_targets", self.n_targets, 1) != targets.shape[1]:
+            raise ValueError(
+                f"n_targets = {self.n_targets}, but y has {targets.shape[1]}: leave n_targets out"
+            )
+        if isinstance(self.alpha, (list, tuple, np.ndarray)):
             raise ValueError(
                 "alpha is an array: the noise of all rows has one variance here: give one number, or None to "
                 "tune it"
@@ -1277,22 +1408,45 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
             noise = 0.1
         count = None if self.n_inducing is None else _count("n_inducing", self.n_inducing, 1)
         settings = {"noise": noise, "n_landmarks": count, "normalize_y": bool(self.normalize_y)}
-        self.noise_ = self._tune("gp", X, names, y, **settings).noise
-        self._store_targets(y, bool(self.normalize_y), keep=count is None)
+        self.noise_ = self._tune("gp", rows, names, targets, **settings).noise
+        self._store_targets(targets, bool(self.normalize_y), keep=count is None)
         return self
 
-    def predict(self, X, return_std=False, return_cov=False):
-        """Returns the posterior mean of the latent function, and with ``return_std`` or ``return_cov`` its
-        standard deviation or covariance, without the noise of a new observation."""
+    def predict(self, X: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Returns the posterior mean of the latent function, and its uncertainty on request.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+        return_std, return_cov : bool, default False
+            Whether to return the standard deviation or the covariance too, without the noise of a new
+            observation. Only one of them may be True.
+
+        Returns
+        -------
+        mean : array of shape (rows,) or (rows, targets)
+        std : array of the same shape, with ``return_std``
+        cov : array of shape (rows, rows) or (rows, rows, targets), with ``return_cov``
+        """
         mean = super().predict(X)
         if not (return_std or return_cov):
             return mean
         (deviations,) = deviations_of(self.expansion_, _rows(self, X), return_std, return_cov)
         return mean, deviations[..., 0] if self._one_target else deviations
 
-    def sample_y(self, X, n_samples=1, random_state=0):
-        """Returns joint draws of the latent function from its posterior, (rows, n_samples) or (rows, targets,
-        n_samples)."""
+    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> np.ndarray:
+        """Returns joint draws of the latent function from its posterior.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+        n_samples : int, default 1
+        random_state : int, RandomState or None, default 0
+
+        Returns
+        -------
+        array of shape (rows, n_samples) or (rows, targets, n_samples)
+        """
         check_is_fitted(self)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         drawn = self.expansion_._core.sample(_rows(self, X), _count("n_samples", n_samples, 1), seed)
@@ -1353,19 +1507,19 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
 
     def __init__(
         self,
-        kernel=None,
+        kernel: KernelLike | None = None,
         *,
-        optimizer="fmin_l_bfgs_b",
-        n_restarts_optimizer=0,
-        max_iter_predict=100,
-        warm_start=False,
-        copy_X_train=True,
-        random_state=None,
-        multi_class="one_vs_rest",
-        n_jobs=None,
-        n_landmarks=None,
-        columns=None,
-    ):
+        optimizer: Optimizer = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        max_iter_predict: int = 100,
+        warm_start: bool = False,
+        copy_X_train: bool = True,
+        random_state: RandomState = None,
+        multi_class: str = "one_vs_rest",
+        n_jobs: int | None = None,
+        n_landmarks: int | None = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.kernel = kernel
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
@@ -1378,7 +1532,7 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         self.n_landmarks = n_landmarks
         self.columns = columns
 
-    def fit(self, X, y):
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
         """Fits the model to labels of any type.
 
         Parameters
@@ -1393,9 +1547,9 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
             The fitted estimator.
         """
         self._check()
-        X, codes, _, names = self._labels(X, y, None)
+        rows, codes, _, names = self._labels(X, y, None)
         count = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
-        self._tune("gpc", X, names, self._target(codes), n_landmarks=count)
+        self._tune("gpc", rows, names, self._target(codes), n_landmarks=count)
         self.n_classes_ = len(self.classes_)
         return self
 
@@ -1409,7 +1563,7 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} = {getattr(self, name)!r}: {why}: leave it out")
 
-    def latent_mean_and_variance(self, X):
+    def latent_mean_and_variance(self, X: MatrixLike) -> tuple[np.ndarray, np.ndarray]:
         """Returns the posterior mean and variance of the latent function, for two classes.
 
         Parameters
