@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from ._expansion import Expansion
+from ._types import MatrixLike
 
 #: The remedy for probabilities of a support vector machine.
 NO_PROBABILITIES = (
@@ -107,7 +108,7 @@ class NoProbabilitiesMixin:
         raise AttributeError(NO_PROBABILITIES)
 
     @available_if(_has_no_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Not available: calibrate the decisions with ``sklearn.calibration.CalibratedClassifierCV``.
 
         Parameters
@@ -122,7 +123,7 @@ class NoProbabilitiesMixin:
         raise AttributeError(NO_PROBABILITIES)
 
     @available_if(_has_no_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Not available: calibrate the decisions with ``sklearn.calibration.CalibratedClassifierCV``.
 
         Parameters

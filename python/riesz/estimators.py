@@ -1347,8 +1347,10 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
     Examples
     --------
     >>> import numpy as np, riesz
-    >>> X = np.random.default_rng(0).normal(size=(40, 2))
-    >>> model = riesz.GaussianProcessRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 2))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)
+    >>> model = riesz.GaussianProcessRegressor(random_state=0).fit(X, y)
     >>> mean, std = model.predict(X[:3], return_std=True)
     >>> mean.shape, std.shape
     ((3,), (3,))
