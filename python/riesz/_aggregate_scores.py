@@ -81,9 +81,9 @@ def explained_deviance(
     def deviance(mean: np.ndarray) -> float:
         terms = xlogy(counts, counts) - xlogy(counts, mean) - (counts - mean)
         if binomial:
-            failures, others = exposure - counts, exposure - mean
+            failures, expected_failures = exposure - counts, exposure - mean
             terms = xlogy(counts, counts) - xlogy(counts, mean)
-            terms += xlogy(failures, failures) - xlogy(failures, others)
+            terms += xlogy(failures, failures) - xlogy(failures, expected_failures)
         return float(2.0 * terms.sum())
 
     common = deviance(exposure * counts.sum() / exposure.sum())

@@ -48,9 +48,9 @@ def test_the_density_is_the_ratio_of_marginal_likelihoods(tables, aggregate, row
     score = process.score(rows[rows.area == new], bags[bags.area == new])
     np.testing.assert_allclose(score, expected, rtol=1e-7)
     # Several bags have the mean of their densities.
-    both = process.score(rows[rows.area >= 28], bags[bags.area >= 28])
+    mean_of_two = process.score(rows[rows.area >= 28], bags[bags.area >= 28])
     single = [process.score(rows[rows.area == area], bags[bags.area == area]) for area in (28, 29)]
-    np.testing.assert_allclose(both, np.mean(single), rtol=1e-12)
+    np.testing.assert_allclose(mean_of_two, np.mean(single), rtol=1e-12)
 
 
 def test_the_density_is_averaged_over_hyper_parameters(tables):
