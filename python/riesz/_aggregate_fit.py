@@ -17,19 +17,37 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Predictions of each target from all other targets."""
+    """Predictions of each target from all other targets.
 
-    #: Names of the targets' bags.
+    Parameters
+    ----------
+    bags : list of str
+        Names of the targets' bags.
+    target : array of shape (targets,)
+    mean, std : arrays of shape (targets,)
+        The predictive mean and standard deviation of each target, including noise.
+    log_density : array of shape (targets,)
+        The logarithms of the targets' predictive densities, or of the counts' predictive probabilities.
+    z_score : array of shape (targets,)
+        The errors in standard deviations; for counts, whose distributions are skew, the normal scores of
+        their predictive quantiles.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, riesz
+    >>> rows = pd.DataFrame({"height": np.linspace(-2, 2, 60), "district": np.repeat(np.arange(12), 5)})
+    >>> bags = np.sin(rows.height).groupby(rows.district).mean().rename("yield").reset_index()
+    >>> model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0)
+    >>> loo = model.fit(rows, bags, bag="district", target="yield").loo_
+    >>> len(loo.to_frame()), bool(loo.rmse < 0.2)
+    (12, True)
+    """
+
     bags: list[str]
-    #: The targets.
     target: np.ndarray
-    #: The predictive mean and standard deviation of each target, including noise.
     mean: np.ndarray
     std: np.ndarray
-    #: The logarithms of the targets' predictive densities, or of the counts' predictive probabilities.
     log_density: np.ndarray
-    #: The errors in standard deviations; for counts, whose distributions are skew, the normal scores of their
-    #: predictive quantiles.
     z_score: np.ndarray
 
     @property
@@ -53,8 +71,13 @@ class LeaveOneOut:
         return float(np.mean(self.log_density))
 
     def to_frame(self) -> Any:
-        """Returns a data frame with one line per target: ``bag, target, mean, std, error, z_score,
-        log_density``."""
+        """Returns the predictions as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line per target: ``bag, target, mean, std, error, z_score, log_density``.
+        """
         import pandas
 
         columns = {

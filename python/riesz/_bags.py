@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from . import _core
 from . import kernels as rk
 from ._duel_contexts import _first
+from ._kernel_expressions import as_kernel
 from ._table_columns import ColumnTypes, Rows, _columns, _text, check_column_types, read_categories
 from ._validation import _listed, as_numbers, collected, is_missing, names_of, numbered, select_columns
 from .estimators import _count
@@ -262,18 +263,18 @@ def check_choices(
         if value not in allowed:
             raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, allowed))}")
     for name, kernel in kernels:
-        if kernel is not None and not isinstance(kernel, rk.Kernel):
-            raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
+        if kernel is not None:
+            as_kernel(kernel, name, ", or None")
 
 
-def start_kernel(tables: Tables, kernel: rk.Kernel | None) -> str:
+def start_kernel(tables: Tables, kernel: rk.Kernel | str | None) -> str:
     """Returns the start kernel of rows as the core's JSON text."""
     names, levels, numbers = tables.rows
-    start = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if kernel is None else kernel
+    start = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if kernel is None else as_kernel(kernel)
     return start._fitted_to(numbers, names, levels)._to_json(names, levels)
 
 
-def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | None) -> str | None:
+def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | str | None) -> str | None:
     """Returns the start kernel of mediators as the core's JSON text; ``None`` without mediators."""
     if tables.mediators is None:
         return None
@@ -281,7 +282,7 @@ def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | None) -> str | Non
     all_mediators = bag_mediators._replace(
         numbers=np.vstack([bag_mediators.numbers, target_mediators.numbers])
     )
-    start = standard_kernel(all_mediators, 0.5) if kernel is None else kernel
+    start = standard_kernel(all_mediators, 0.5) if kernel is None else as_kernel(kernel)
     return start._fitted_to(all_mediators.numbers, all_mediators.names, all_mediators.levels)._to_json(
         all_mediators.names, all_mediators.levels
     )

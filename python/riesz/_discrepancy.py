@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _core, plots
 from ._explanation import Explanation
+from ._kernel_expressions import Expression, as_kernel
 from ._player_groups import Groups, players_of
 from ._table_columns import Rows, read, read_both
 from ._validation import is_whole, threads_of
@@ -313,7 +314,7 @@ def mmd_test(
     X: Any,
     Z: Any,
     *,
-    kernel: Kernel | Sequence[Kernel] | None = None,
+    kernel: Kernel | str | Sequence[Kernel | str] | None = None,
     kernel_factors: str = "orthogonal",
     length_scale_multiples: Sequence[float] | None = None,
     estimator: str = "unbiased",
@@ -339,7 +340,7 @@ def mmd_test(
         The samples. Columns of two data frames are matched by name. Columns of text, truth values or
         categories are categorical, and a level may be in one sample only. An array with one dimension is one
         column.
-    kernel : riesz.kernels.Kernel or list of them, optional
+    kernel : riesz.kernels.Kernel, expression, or list of them, optional
         The kernel between rows, in the samples' own units; a categorical column holds the codes of its
         levels. The default is a Gaussian over each numeric column times ``Categorical(0.5)`` for each
         categorical column. The length scale of a column is one and a half times the median distance between
@@ -420,7 +421,7 @@ def mmd_test(
     core = _core.mmd_test(
         x,
         z,
-        _kernels(kernel, x.names, "kernel"),
+        _kernels(kernel, x._replace(numbers=np.vstack([x.numbers, z.numbers])), "kernel"),
         _multiples(length_scale_multiples),
         estimator == "biased",
         blocks[estimator],
@@ -436,8 +437,8 @@ def hsic_test(
     X: Any,
     Y: Any,
     *,
-    kernel: Kernel | Sequence[Kernel] | None = None,
-    target_kernel: Kernel | Sequence[Kernel] | None = None,
+    kernel: Kernel | str | Sequence[Kernel | str] | None = None,
+    target_kernel: Kernel | str | Sequence[Kernel | str] | None = None,
     kernel_factors: str = "orthogonal",
     length_scale_multiples: Sequence[float] | None = None,
     estimator: str = "biased",
@@ -466,7 +467,7 @@ def hsic_test(
     Y : array, series or data frame of shape (n,) or (n, k)
         The variables that may depend on X. Text, booleans and categories are categorical; for numeric classes
         give ``target_kernel=riesz.kernels.Categorical()``.
-    kernel, target_kernel : riesz.kernels.Kernel, optional
+    kernel, target_kernel : riesz.kernels.Kernel or expression, optional
         The kernels between rows of X and of Y, by default those of :func:`mmd_test`. The kernel of the
         attributed side can be a list, for an aggregated test.
     length_scale_multiples : list of float, optional
@@ -550,7 +551,7 @@ def hsic_test(
             kernel,
         )
     target_kernel_texts = _kernels(
-        target_kernels, target.names, "target_kernel" if attribute_to == "X" else "kernel"
+        target_kernels, target, "target_kernel" if attribute_to == "X" else "kernel"
     )
     if len(target_kernel_texts) > 1:
         raise ValueError(
@@ -561,7 +562,7 @@ def hsic_test(
         attributed_rows,
         target,
         conditioning_rows,
-        _kernels(attributed_kernel, attributed_rows.names, kernel_name),
+        _kernels(attributed_kernel, attributed_rows, kernel_name),
         _multiples(length_scale_multiples),
         target_kernel_texts[0] if target_kernel_texts else None,
         estimator == "unbiased",
@@ -584,16 +585,23 @@ def hsic_test(
 # ----------------------------------------------------------------------------------------------------------
 
 
-def _kernels(kernel: Any, names: list[str], label: str) -> list[str]:
-    """Returns kernels in the core's form; an empty list for the default."""
+def _kernels(kernel: Any, rows: Rows, label: str) -> list[str]:
+    """Returns kernels in the core's form; an empty list for the default. Rows determine the length scales
+    that expressions leave out."""
     if kernel is None:
         return []
     kernels = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
-    if not kernels or not all(isinstance(single, Kernel) for single in kernels):
-        raise TypeError(
-            f"{label} = {kernel!r}: it is a kernel of riesz.kernels, a list of them, or None for the default"
+    also = ", a list of them, or None for the default"
+    if not kernels:
+        as_kernel(kernel, label, also)
+    fitted = [as_kernel(single, label, also) for single in kernels]
+    names, levels, numbers = rows
+    return [
+        (single._fitted_to(numbers, names, levels) if isinstance(single, Expression) else single)._to_json(
+            names
         )
-    return [single._to_json(names) for single in kernels]
+        for single in fitted
+    ]
 
 
 def _multiples(length_scale_multiples: Any) -> list[float] | None:

@@ -3,6 +3,7 @@ sums over bags."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from ._expansion import Expansion, deviations_of
 from ._explainer import Explainer
 from ._explanation import Explanation, named_sums
 from ._model_loading import Imported, Part, weighted_sum
+from ._types import MatrixLike
 from ._validation import collected, is_numbered, is_whole, names_of
 from .estimators import _count
 
@@ -35,6 +37,14 @@ class Downscaled(BaseEstimator):
     #: The description of f in explanations.
     _explained = "posterior mean"
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # It predicts a number for each row; fit takes two tables, so it is not a step of a pipeline.
+        tags.estimator_type = "regressor"
+        tags.target_tags.required = False
+        tags.input_tags.string = True
+        return tags
+
     def _store_fits(
         self, best: Component, parts: list[Component], tables: Tables, roles: ColumnRoles
     ) -> None:
@@ -42,7 +52,13 @@ class Downscaled(BaseEstimator):
         names = tables.rows.names
         self._parts = parts or [best]
         bag, weight = (column if isinstance(column, str) else None for column in (roles.bag, roles.weight))
-        self._column_roles = ColumnRoles(bag, weight, features=None if is_numbered(names) else names)
+        target, target_std, trials = (
+            column if isinstance(column, str) else None
+            for column in (roles.target, roles.target_std, roles.trials)
+        )
+        self._column_roles = ColumnRoles(
+            bag, weight, target, target_std, features=None if is_numbered(names) else names, trials=trials
+        )
         self._targets = tables.values
         self.expansion_, self.bags_, self.targets_ = best.expansion, tables.bags, tables.targets
         self.kernel_ = rk._from_json(self.expansion_._core.kernel, names)
@@ -127,23 +143,39 @@ class Downscaled(BaseEstimator):
 
     def explain_bags(
         self,
-        background: Any,
-        rows: Any = None,
+        background: MatrixLike,
+        rows: MatrixLike | None = None,
         bags: Sequence[Any] | None = None,
         *,
         bag: Any = None,
         weight: Any = None,
         **options: Any,
     ) -> Explanation:
-        """Explains the mean or sum of f over bags: by linearity, values are weighted means or sums of the
-        values of rows, and add up to :meth:`predict_bags`. Counts are not linear in f; for them values
-        explain the weighted mean of f over the rows of the bag. There is one line per bag;
-        :attr:`Explanation.data` has the means of its rows, and its name in the last column.
+        """Explains the mean or sum of f over bags. It takes the time of explaining all rows of these bags.
 
-        ``bags`` are names of bags of ``rows``, by default all; ``rows`` are by default those of the fit.
-        ``bag`` and ``weight`` are as in :meth:`predict_bags`. ``options`` are as in :class:`riesz.Explainer`,
-        without covariances, which are not known between rows. It takes the time of explaining all rows of
-        these bags."""
+        By linearity, values are weighted means or sums of the values of rows, and add up to
+        :meth:`predict_bags`. Counts are not linear in f; for them values explain the weighted mean of f over
+        the rows of the bag.
+
+        Parameters
+        ----------
+        background : array or data frame of shape (m, d)
+            Rows from which absent features take their values.
+        rows : array or data frame of shape (n, d), optional
+            By default the rows of the fit.
+        bags : list, optional
+            Names of bags of ``rows``, by default all.
+        bag, weight
+            As in :meth:`predict_bags`.
+        **options
+            As in :class:`riesz.Explainer`, without covariances, which are not known between rows.
+
+        Returns
+        -------
+        Explanation
+            One line per bag; :attr:`Explanation.data` has the means of its rows, and its name in the last
+            column.
+        """
         check_is_fitted(self)
         if options.get("covariance"):
             raise ValueError(NO_COVARIANCE)
@@ -188,10 +220,18 @@ class Downscaled(BaseEstimator):
     def _mean(self, rows: Any) -> np.ndarray:
         return self._posterior(rows, False, False)
 
-    def save(self, path: Any, *, posterior: bool = False) -> None:
-        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read;
-        with ``posterior`` it includes the posterior covariance. An average over hyper-parameters is not one
-        model: ``expansion_.save`` writes the model of the best ones, and ``pickle`` keeps all."""
+    def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
+        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read.
+
+        An average over hyper-parameters is not one model: ``expansion_.save`` writes the model of the best
+        ones, and ``pickle`` keeps all.
+
+        Parameters
+        ----------
+        path : path
+        posterior : bool, default False
+            Whether the file also holds the posterior covariance, from which standard deviations follow.
+        """
         check_is_fitted(self)
         if len(self._parts) > 1:
             raise ValueError(

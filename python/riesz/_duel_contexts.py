@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _core
 from . import kernels as rk
+from ._kernel_expressions import as_kernel
 from ._table_columns import ColumnTypes, Rows, _text, read, read_categories
 from ._validation import (
     _missing,
@@ -300,8 +301,6 @@ def column_of(name: str, values: Any, count: int) -> np.ndarray:
 
 def kernel_and_items(items: Any, kernel: Any, choices: ColumnTypes | None = None) -> tuple[str, tuple]:
     """Returns the kernel of items as JSON text, and their names, levels and rows."""
-    kernel = rk.RBF("median_per_feature") if kernel is None else kernel
-    if not isinstance(kernel, rk.Kernel):
-        raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")
+    kernel = rk.RBF("median_per_feature") if kernel is None else as_kernel(kernel, also=", or None")
     names, levels, rows = read_items(items, choices)
     return kernel._fitted_to(rows, names, levels)._to_json(names, levels), (list(names), list(levels), rows)

@@ -135,7 +135,7 @@ class Expansion:
 
         >>> import numpy as np, pandas as pd, riesz
         >>> frame = pd.DataFrame({"age": [31.0, 47.0, 52.0], "city": ["Bern", "Rome", "Bern"]})
-        >>> model = riesz.KernelRidge(gamma=0.1).fit(frame, [1.0, 2.0, 3.0])
+        >>> model = riesz.KernelRidge(gamma=0.1, kernel="rbf").fit(frame, [1.0, 2.0, 3.0])
         >>> rows = pd.DataFrame({"age": [40.0], "city": ["Paris"]})
         >>> bool(np.isfinite(model.expansion_.with_unseen().predict(rows)).all())
         True

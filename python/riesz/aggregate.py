@@ -19,7 +19,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core
 from . import kernels as rk
 from ._aggregate_fit import Component, LeaveOneOut, leave_one_out
+from ._aggregate_scores import held_out_bags, mean_log_density
 from ._bags import (
     ColumnRoles,
     Members,
@@ -41,6 +42,7 @@ from ._bags import (
 )
 from ._downscaling_base import Downscaled, draws_of, few_draws_warning, not_negative
 from ._duel_contexts import _first, check_optimizer
+from ._types import ColumnChoices, KernelLike, MatrixLike, Optimizer, PositiveOrAuto, RandomState
 from .estimators import _positive
 
 __all__ = ["AggregateGaussianProcess", "LeaveOneOut"]
@@ -162,32 +164,44 @@ class AggregateGaussianProcess(Downscaled):
     -----
     The exact fit takes n²/2 kernel evaluations per evaluation of the likelihood for n rows, and the third
     power of the numbers of bags and targets; it stores no n × n matrix. With m inducing points it takes n m
-    kernel evaluations."""
+    kernel evaluations.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, riesz
+    >>> rows = pd.DataFrame({"height": np.linspace(-2, 2, 60), "district": np.repeat(np.arange(12), 5)})
+    >>> bags = np.sin(rows.height).groupby(rows.district).mean().rename("yield").reset_index()
+    >>> model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0)
+    >>> model = model.fit(rows, bags, bag="district", target="yield")
+    >>> mean, std = model.predict(rows, return_std=True)
+    >>> bool(np.abs(mean - np.sin(rows.height)).max() < 0.1)
+    True
+    """
 
     def __init__(
         self,
-        kernel=None,
+        kernel: KernelLike | None = None,
         *,
-        noise=0.03,
-        aggregate="mean",
-        operator="auto",
-        mediator_kernel=None,
-        mediator_ridge=None,
-        mediator_examples="bags",
-        centered=None,
-        row_noise="auto",
-        mediation_noise="auto",
-        prior_mean=None,
-        normalize_y=True,
-        optimizer="fmin_l_bfgs_b",
-        n_hyperparameter_samples="auto",
-        n_inducing=None,
-        approximation="fitc",
-        exact_totals=False,
-        published=False,
-        random_state=None,
-        columns=None,
-    ):
+        noise: float = 0.03,
+        aggregate: Literal["mean", "sum"] = "mean",
+        operator: str = "auto",
+        mediator_kernel: KernelLike | None = None,
+        mediator_ridge: float | None = None,
+        mediator_examples: Literal["bags", "rows"] = "bags",
+        centered: bool | None = None,
+        row_noise: PositiveOrAuto = "auto",
+        mediation_noise: PositiveOrAuto = "auto",
+        prior_mean: float | None = None,
+        normalize_y: bool = True,
+        optimizer: Optimizer = "fmin_l_bfgs_b",
+        n_hyperparameter_samples: int | Literal["auto"] = "auto",
+        n_inducing: int | MatrixLike | None = None,
+        approximation: Literal["fitc", "vfe"] = "fitc",
+        exact_totals: bool = False,
+        published: bool = False,
+        random_state: RandomState = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.kernel = kernel
         self.noise = noise
         self.aggregate = aggregate
@@ -211,8 +225,8 @@ class AggregateGaussianProcess(Downscaled):
 
     def fit(
         self,
-        rows: Any,
-        bags: Any,
+        rows: MatrixLike,
+        bags: MatrixLike,
         *,
         bag: Any,
         target: str | None = None,
@@ -253,6 +267,11 @@ class AggregateGaussianProcess(Downscaled):
             bags, and these lines share the row's noise.
         drop_unmatched : bool, default False
             Whether to drop targets of bags without rows if there are no mediators, instead of an error.
+
+        Returns
+        -------
+        AggregateGaussianProcess
+            The fitted model.
         """
         self._check()
         if self.exact_totals and (target_std is not None or len(mediators)):
@@ -315,7 +334,7 @@ class AggregateGaussianProcess(Downscaled):
         ]
         check_choices(choices, [("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)])
         if self.operator in _REGRESSIONS:
-            regression_settings = [
+            regression_settings: list[tuple[str, Any, Any, str]] = [
                 ("aggregate", self.aggregate, "mean", "divide sums by their weights"),
                 (
                     "mediator_examples",
@@ -339,7 +358,7 @@ class AggregateGaussianProcess(Downscaled):
                 if value != allowed:
                     raise ValueError(f"{name} = {value!r} with operator = {self.operator!r}: {reason}")
         if self.exact_totals:
-            fixed = [
+            fixed: list[tuple[str, Any, bool, str]] = [
                 ("noise", self.noise, self.noise == 0.03, "targets have no noise"),
                 ("row_noise", self.row_noise, self.row_noise in ("auto", 0), "rows have no noise"),
                 ("n_inducing", self.n_inducing, self.n_inducing is None, "points do not meet totals"),
@@ -440,45 +459,115 @@ class AggregateGaussianProcess(Downscaled):
     def _explains_means(self) -> bool:
         return self.aggregate == "mean"
 
-    def predict(self, rows: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Returns the map: the posterior mean of f at rows, (rows,), and with ``return_std`` or
-        ``return_cov`` the standard deviations or covariances of f, without the noise of rows. Data frames may
-        have further columns."""
+    def predict(self, rows: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Returns the map: the posterior mean of f at rows, and its uncertainty without the noise of rows.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d)
+            A data frame may have further columns.
+        return_std, return_cov : bool, default False
+            Whether to return the standard deviation or the covariance too. Only one of them may be True.
+
+        Returns
+        -------
+        mean : array of shape (rows,)
+        std : array of shape (rows,), with ``return_std``
+        cov : array of shape (rows, rows), with ``return_cov``
+        """
         return self._posterior(rows, return_std, return_cov)
 
-    def sample(self, rows: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Returns joint draws of f at rows from its posterior, (rows, n_samples)."""
+    def sample(self, rows: MatrixLike, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
+        """Returns joint draws of f at rows from its posterior.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d)
+        n_samples : int, default 1
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        array of shape (rows, n_samples)
+        """
         return self._drawn(rows, n_samples, random_state)
 
     def predict_bags(
-        self, rows: Any = None, return_std: bool = False, *, bag: Any = None, weight: Any = None
+        self, rows: MatrixLike | None = None, return_std: bool = False, *, bag: Any = None, weight: Any = None
     ) -> Any:
-        """Returns means or sums over bags, as ``aggregate`` says, and with ``return_std`` their standard
-        deviations, without noise.
+        """Returns means or sums over bags, as ``aggregate`` says, without noise.
 
-        Without ``rows`` the bags are those of the fit, in the order of ``bags_``. Otherwise they are the bags
-        of ``rows``, in the order of their first rows; ``bag`` and ``weight`` are as in :meth:`fit`, by
-        default the same columns."""
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d), optional
+            By default the rows of the fit.
+        return_std : bool, default False
+            Whether to return standard deviations too.
+        bag, weight
+            As in :meth:`fit`, by default the same columns.
+
+        Returns
+        -------
+        mean : array of shape (bags,)
+            In the order of ``bags_`` without ``rows``, and else of the bags' first rows.
+        std : array of shape (bags,), with ``return_std``
+        """
         check_is_fitted(self)
         if rows is None:
             means, variances = self._fit_bags(return_std)
         else:
-            members, names = self._members(rows, bag, weight)
-            cells = self.expansion_._rows(members.rows, "rows")
-            weights = self._weights_of(members, names, self._explains_means())
-            sums = [
-                _core.predict_sums(part.expansion._core, cells, *weights, len(names)) for part in self._parts
-            ]
-            means, variances = (
-                [part_sums[0][:, 0] for part_sums in sums],
-                [part_sums[1][:, 0] ** 2 for part_sums in sums],
-            )
+            means, variances = self._bag_moments(*self._members(rows, bag, weight))
         mean = self._mixed(means)
         if not return_std:
             return mean
         return mean, np.sqrt(
             self._mixed([variance + (m - mean) ** 2 for variance, m in zip(variances, means)])
         )
+
+    def _bag_moments(self, members: Members, names: list[str]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Returns the means and variances of the aggregates of f over bags, for each set of
+        hyper-parameters."""
+        cells = self.expansion_._rows(members.rows, "rows")
+        weights = self._weights_of(members, names, self._explains_means())
+        sums = [_core.predict_sums(part.expansion._core, cells, *weights, len(names)) for part in self._parts]
+        return [part_sums[0][:, 0] for part_sums in sums], [part_sums[1][:, 0] ** 2 for part_sums in sums]
+
+    def score(
+        self,
+        rows: MatrixLike,
+        bags: MatrixLike,
+        *,
+        bag: Any = None,
+        target: str | None = None,
+        weight: Any = None,
+        target_std: str | None = None,
+    ) -> float:
+        """Returns the mean log predictive density of the targets of held-out bags, noise included. Larger is
+        better; it is the ``mean_log_density`` of ``loo_`` for other bags.
+
+        Parameters
+        ----------
+        rows, bags
+            The tables as in :meth:`fit`. Every bag with a target needs its rows.
+        bag, target, weight, target_std
+            As in :meth:`fit`, by default the same columns.
+
+        Returns
+        -------
+        float
+            The density is averaged over the posterior draws of hyper-parameters. The variances of noise are
+            those of the best hyper-parameters.
+        """
+        held_out = held_out_bags(
+            self, rows, bags, bag=bag, target=target, weight=weight, target_std=target_std
+        )
+        means, variances = self._bag_moments(held_out.members, held_out.names)
+        bag_numbers, weights = self._weights_of(held_out.members, held_out.names, self._explains_means())
+        noise = self.noise_ + self.row_noise_ * np.bincount(bag_numbers, np.square(weights))
+        if held_out.known is not None:
+            noise = noise + held_out.known
+        part_weights = [part.weight for part in self._parts]
+        return mean_log_density(held_out.values, part_weights, np.array(means), np.array(variances) + noise)
 
     def _fit_bags(self, return_std: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
         if all(part.bags is not None for part in self._parts):
@@ -491,10 +580,19 @@ class AggregateGaussianProcess(Downscaled):
         # All bags have targets in this order.
         return [part.fitted for part in self._parts], []
 
-    def target_contributions(self, rows: Any) -> np.ndarray:
-        """Returns the contribution of each target, in the order of ``targets_``, to the prediction at each
-        row, (rows, targets). Contributions add up to :meth:`predict` minus ``prior_mean_``; sums over rows
-        give those of regions. For exact fits."""
+    def target_contributions(self, rows: MatrixLike) -> np.ndarray:
+        """Returns the contribution of each target to the prediction at each row, for exact fits.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows, targets)
+            In the order of ``targets_``. Contributions add up to :meth:`predict` minus ``prior_mean_``; sums
+            over rows give those of regions.
+        """
         cells = self._cells(rows)
         weights = np.ones(len(self._bag)) if self._weight is None else self._weight
         if self._explains_means():

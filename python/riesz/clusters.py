@@ -24,6 +24,8 @@ from sklearn.base import BaseEstimator
 from . import _core
 from ._duel_contexts import check_optimizer, kernel_and_items, rows_of
 from ._outcomes import read_outcomes
+from ._types import ColumnChoices, KernelLike, MatrixLike, Optimizer, RandomState
+from ._validation import names_of
 from .estimators import _count
 from .preference import _SHARE
 from .rankability import _seed
@@ -93,23 +95,32 @@ class PreferenceClusters(BaseEstimator):
         nothing from duels.
     stability_ : float or None
         Mean adjusted Rand index between these clusters and those of subsamples.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> items = np.repeat([[0.0, 0.0], [3.0, 0.0]], 6, axis=0) + 0.1 * np.arange(12)[:, None]
+    >>> left, right = np.triu_indices(12, 1)
+    >>> model = riesz.PreferenceClusters(2, random_state=0)
+    >>> model.fit_predict(items, np.column_stack([left, right]), outcome=left % 3 == 0).shape
+    (12,)
     """
 
     def __init__(
         self,
-        n_clusters=None,
+        n_clusters: int | None = None,
         *,
-        method="mixture",
-        max_clusters=5,
-        covariates=True,
-        kernel=None,
-        optimizer="fmin_l_bfgs_b",
-        n_init=12,
-        threshold=0.1,
-        n_subsamples=0,
-        random_state=None,
-        columns=None,
-    ):
+        method: str = "mixture",
+        max_clusters: int = 5,
+        covariates: bool = True,
+        kernel: KernelLike | None = None,
+        optimizer: Optimizer = "fmin_l_bfgs_b",
+        n_init: int = 12,
+        threshold: float = 0.1,
+        n_subsamples: int = 0,
+        random_state: RandomState = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.method = method
         self.max_clusters = max_clusters
@@ -122,10 +133,16 @@ class PreferenceClusters(BaseEstimator):
         self.random_state = random_state
         self.columns = columns
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "clusterer"
+        tags.input_tags.string = True
+        return tags
+
     def fit(
         self,
-        items: Any,
-        duels: Any,
+        items: MatrixLike,
+        duels: MatrixLike,
         *,
         outcome: Any = None,
         scores: Any = None,
@@ -133,7 +150,19 @@ class PreferenceClusters(BaseEstimator):
         missing: str = "error",
         sample_weight: Any = None,
     ) -> PreferenceClusters:
-        """Clusters the rows of ``items``; duels are given as in :meth:`riesz.PreferenceClassifier.fit`."""
+        """Clusters the rows of ``items``.
+
+        Parameters
+        ----------
+        items : array or data frame of shape (items, d)
+        duels, outcome, scores, wins, missing, sample_weight
+            As in :meth:`riesz.PreferenceClassifier.fit`.
+
+        Returns
+        -------
+        PreferenceClusters
+            The fitted model.
+        """
         if self.method not in _METHODS:
             raise ValueError(f"method = {self.method!r}: it is one of {', '.join(map(repr, _METHODS))}")
         check_optimizer(self.optimizer)
@@ -164,8 +193,21 @@ class PreferenceClusters(BaseEstimator):
         self.covariates_labels_ = np.array(covariate_labels)
         self.stability_ = stability
         self.n_features_in_ = table[2].shape[1]
+        if names_of(items) is not None:
+            self.feature_names_in_ = np.array(table[0], dtype=object)
         return self
 
-    def fit_predict(self, items: Any, duels: Any, **fit_arguments: Any) -> np.ndarray:
-        """Returns ``labels_`` of :meth:`fit`, with the same arguments."""
+    def fit_predict(self, items: MatrixLike, duels: MatrixLike, **fit_arguments: Any) -> np.ndarray:
+        """Clusters the rows of ``items``, and returns their clusters.
+
+        Parameters
+        ----------
+        items, duels, **fit_arguments
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        array of shape (items,)
+            ``labels_``.
+        """
         return self.fit(items, duels, **fit_arguments).labels_

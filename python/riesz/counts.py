@@ -20,7 +20,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core
 from . import kernels as rk
 from ._aggregate_fit import Component, LeaveOneOut, mixture
+from ._aggregate_scores import explained_deviance, held_out_bags
 from ._bags import (
     ColumnRoles,
     Tables,
@@ -44,6 +45,7 @@ from ._bags import (
 from ._downscaling_base import Downscaled, draws_of, few_draws_warning, not_negative
 from ._duel_contexts import _first, check_optimizer
 from ._expansion import Expansion, deviations_of
+from ._types import ColumnChoices, KernelLike, MatrixLike, Optimizer, PositiveOrAuto, RandomState
 
 __all__ = ["AggregateCountProcess"]
 
@@ -132,26 +134,39 @@ class AggregateCountProcess(Downscaled):
     Notes
     -----
     The smoother of mediated counts stays fixed after it is tuned. A Newton step takes a few passes over n
-    rows times m points, and m³; an evaluation of the marginal likelihood takes several steps."""
+    rows times m points, and m³; an evaluation of the marginal likelihood takes several steps.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, riesz
+    >>> rng = np.random.default_rng(0)
+    >>> rows = pd.DataFrame({"height": rng.normal(size=60), "district": np.repeat(np.arange(12), 5)})
+    >>> events = (20 * np.exp(rows.height)).groupby(rows.district).sum()
+    >>> bags = pd.DataFrame({"district": np.arange(12), "cases": rng.poisson(events)})
+    >>> model = riesz.AggregateCountProcess(n_hyperparameter_samples=0)
+    >>> model = model.fit(rows, bags, bag="district", target="cases")
+    >>> bool(np.corrcoef(np.log(model.predict(rows)), rows.height)[0, 1] > 0.9)
+    True
+    """
 
     def __init__(
         self,
-        kernel=None,
+        kernel: KernelLike | None = None,
         *,
-        family="poisson",
-        operator="auto",
-        mediator_kernel=None,
-        mediator_examples="bags",
-        dispersion=0.0,
-        mediation_dispersion="auto",
-        prior_mean=None,
-        optimizer="fmin_l_bfgs_b",
-        n_hyperparameter_samples="auto",
-        n_inducing=None,
-        published=False,
-        random_state=None,
-        columns=None,
-    ):
+        family: Literal["poisson", "binomial"] = "poisson",
+        operator: str = "auto",
+        mediator_kernel: KernelLike | None = None,
+        mediator_examples: Literal["bags", "rows"] = "bags",
+        dispersion: float = 0.0,
+        mediation_dispersion: PositiveOrAuto = "auto",
+        prior_mean: float | None = None,
+        optimizer: Optimizer = "fmin_l_bfgs_b",
+        n_hyperparameter_samples: int | Literal["auto"] = "auto",
+        n_inducing: int | MatrixLike | None = None,
+        published: bool = False,
+        random_state: RandomState = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.kernel = kernel
         self.family = family
         self.operator = operator
@@ -169,8 +184,8 @@ class AggregateCountProcess(Downscaled):
 
     def fit(
         self,
-        rows: Any,
-        bags: Any,
+        rows: MatrixLike,
+        bags: MatrixLike,
         *,
         bag: Any,
         target: str | None = None,
@@ -195,6 +210,11 @@ class AggregateCountProcess(Downscaled):
             counts the weight of a row in its bag.
         total : str, optional
             For mediated Poisson counts, the column of ``bags`` with the sum of their weights.
+
+        Returns
+        -------
+        AggregateCountProcess
+            The fitted model.
         """
         self._check(trials)
         roles = ColumnRoles(bag, weight, target, None, total, mediators, features, row, trials, self.columns)
@@ -270,14 +290,35 @@ class AggregateCountProcess(Downscaled):
         """Returns the rates of each part: the mean, the median and the ends of intervals."""
         return [np.asarray(part.expansion._core.rates(cells, sds)) for part in self._parts]
 
-    def predict(self, rows: Any) -> np.ndarray:
+    def predict(self, rows: MatrixLike) -> np.ndarray:
         """Returns the map: the posterior mean of the rate per unit of weight, or of the probability of a
-        success, at rows, (rows,)."""
+        success, at rows.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows,)
+        """
         return self._mixed([part_rates[0] for part_rates in self._rates_of_parts(self._cells(rows))])
 
-    def predict_quantiles(self, rows: Any, quantiles: Sequence[float] = (0.025, 0.5, 0.975)) -> np.ndarray:
-        """Returns quantiles of the posterior of the rate or probability at rows, (rows, quantiles)."""
+    def predict_quantiles(
+        self, rows: MatrixLike, quantiles: Sequence[float] = (0.025, 0.5, 0.975)
+    ) -> np.ndarray:
+        """Returns quantiles of the posterior of the rate or probability at rows.
 
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d)
+        quantiles : list of float, default (0.025, 0.5, 0.975)
+            Between 0 and 1.
+
+        Returns
+        -------
+        array of shape (rows, quantiles)
+        """
         for q in quantiles:
             if not 0 < q < 1:
                 raise ValueError(f"quantiles: {q!r} is not between 0 and 1")
@@ -305,24 +346,60 @@ class AggregateCountProcess(Downscaled):
     def _rates(self, f: np.ndarray) -> np.ndarray:
         return np.exp(f) if self.family == "poisson" else expit(f)
 
-    def predict_link(self, rows: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Returns f, the log rate or the log odds, at rows, (rows,), which explanations explain, and with
-        ``return_std`` or ``return_cov`` its standard deviations or covariances."""
+    def predict_link(self, rows: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Returns the posterior mean of f, the log rate or the log odds, which explanations explain.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d)
+            A data frame may have further columns.
+        return_std, return_cov : bool, default False
+            Whether to return the standard deviation or the covariance too. Only one of them may be True.
+
+        Returns
+        -------
+        mean : array of shape (rows,)
+        std : array of shape (rows,), with ``return_std``
+        cov : array of shape (rows, rows), with ``return_cov``
+        """
         return self._posterior(rows, return_std, return_cov)
 
-    def sample(self, rows: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Returns joint draws of the rates, or probabilities, at rows from their posterior, (rows,
-        n_samples)."""
+    def sample(self, rows: MatrixLike, n_samples: int = 1, random_state: RandomState = None) -> np.ndarray:
+        """Returns joint draws of the rates, or probabilities, at rows from their posterior.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d)
+        n_samples : int, default 1
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        array of shape (rows, n_samples)
+        """
         return self._rates(self._drawn(rows, n_samples, random_state))
 
     def predict_bags(
-        self, rows: Any, return_std: bool = False, *, bag: Any = None, weight: Any = None
+        self, rows: MatrixLike, return_std: bool = False, *, bag: Any = None, weight: Any = None
     ) -> Any:
-        """Returns the posterior mean of the expected number of events in the bags of ``rows``, or of the
-        probability of a success there, in the order of their first rows. With ``return_std``, for events,
-        also its standard deviation, without the variance of counts around the expected number. ``bag`` and
-        ``weight`` are as in :meth:`fit`, by default the same columns. For other quantities of bags, use sums
-        over :meth:`sample`."""
+        """Returns the posterior mean of the expected number of events in bags, or of the probability of a
+        success there. For other quantities of bags, use sums over :meth:`sample`.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d)
+        return_std : bool, default False
+            Whether to return standard deviations too, for events.
+        bag, weight
+            As in :meth:`fit`, by default the same columns.
+
+        Returns
+        -------
+        mean : array of shape (bags,)
+            In the order of the bags' first rows.
+        std : array of shape (bags,), with ``return_std``
+            Without the variance of counts around the expected number.
+        """
         check_is_fitted(self)
         members, names = self._members(rows, bag, weight)
         bag_numbers, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
@@ -353,11 +430,56 @@ class AggregateCountProcess(Downscaled):
             squares[b] = mean @ np.exp(cov) @ mean
         return squares
 
-    def predict_benchmarked(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
-        """Returns the rates of :meth:`predict` at rows, (rows,), rescaled in each bag so that the expected
-        events equal the count. ``rows`` must have all rows of their bags, with the bags' names of the fit.
-        The model's intervals do not include this step. Bags without a count are not rescaled, and all rates
-        of a bag without events are 0."""
+    def score(
+        self,
+        rows: MatrixLike,
+        bags: MatrixLike,
+        *,
+        bag: Any = None,
+        target: str | None = None,
+        weight: Any = None,
+        trials: str | None = None,
+    ) -> float:
+        """Returns D², the share of the deviance of the counts of held-out bags that the model explains, as
+        scikit-learn's ``PoissonRegressor`` does. The best score is 1; one common rate for all bags has 0.
+
+        Parameters
+        ----------
+        rows, bags
+            The tables as in :meth:`fit`. Every bag with a count needs its rows.
+        bag, target, weight, trials
+            As in :meth:`fit`, by default the same columns.
+
+        Returns
+        -------
+        float
+            From the posterior means of :meth:`predict_bags`; overdispersion is not part of the deviance.
+        """
+        held_out = held_out_bags(self, rows, bags, bag=bag, target=target, weight=weight, trials=trials)
+        members, names, binomial = held_out.members, held_out.names, self.family == "binomial"
+        bag_numbers, weights = map(np.asarray, self._weights_of(members, names, binomial))
+        rates = self._mixed([part[0] for part in self._rates_of_parts(self._cells(members.rows))])
+        expected = np.bincount(bag_numbers, weights * rates)
+        if held_out.trials is None:
+            return explained_deviance(held_out.values, expected, np.bincount(bag_numbers, weights), False)
+        return explained_deviance(held_out.values, expected * held_out.trials, held_out.trials, True)
+
+    def predict_benchmarked(self, rows: MatrixLike, *, bag: Any = None, weight: Any = None) -> np.ndarray:
+        """Returns the rates of :meth:`predict`, rescaled in each bag so that the expected events equal the
+        count. The model's intervals do not include this step.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (rows, d)
+            All rows of their bags, with the bags' names of the fit.
+        bag, weight
+            As in :meth:`fit`, by default the same columns.
+
+        Returns
+        -------
+        array of shape (rows,)
+            Bags without a count are not rescaled, and all rates of a bag without events are 0.
+        """
         check_is_fitted(self)
         if self.family == "binomial":
             raise ValueError("successes among trials do not add up to totals of rows: take predict")

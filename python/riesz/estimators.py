@@ -37,10 +37,13 @@ from __future__ import annotations
 import datetime
 import json
 import numbers
+import os
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -50,8 +53,26 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 from . import _core
 from . import kernels as rk
 from ._expansion import Expansion, deviations_of
+from ._fitted_attributes import (
+    NO_PROBABILITIES,
+    MarginalLikelihoodMixin,
+    NoProbabilitiesMixin,
+    ProcessAttributesMixin,
+    SupportVectorMixin,
+    fitted_expansion,
+)
+from ._kernel_expressions import as_kernel, scales_come_from_rows
 from ._model_loading import Read, with_class_sums
 from ._table_columns import column_units, read_categories, warn_of_numbers
+from ._types import (
+    ColumnChoices,
+    Features,
+    KernelLike,
+    MatrixLike,
+    Optimizer,
+    PositiveOrAuto,
+    RandomState,
+)
 from ._validation import (
     as_cells,
     as_numbers,
@@ -63,6 +84,10 @@ from ._validation import (
     numbered,
     row_parts,
 )
+from .games import Game
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "SVC",
@@ -78,12 +103,31 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+#: Names of kernels that scikit-learn has too, and the name of each here.
+_NAMES = {
+    "rbf": "rbf",
+    "laplacian": "laplacian",
+    "linear": "linear",
+    "poly": "poly",
+    "polynomial": "poly",
+    "sigmoid": "sigmoid",
+}
+
+#: Names of scikit-learn's kernels that riesz does not have, and why.
+_REFUSED = {
+    "precomputed": "explanations need the rows, not a gram matrix",
+    "cosine": "riesz has no cosine kernel, which is 'linear' on rows that sklearn's Normalizer scales",
+    "chi2": "riesz has no chi-squared kernel",
+    "additive_chi2": "riesz has no chi-squared kernel",
+}
+
+
 class _KernelMachine(BaseEstimator):
     """Base class of all estimators: a kernel, column names and a fitted expansion."""
 
     expansion_: Expansion
     #: Types of columns that override the detected ones, by name.
-    columns: dict[str, str] | None = None
+    columns: ColumnChoices | None = None
     #: Levels of each column, ``None`` for a numeric one; ``None`` if all columns are numeric.
     _levels: list[list[str] | None] | None = None
     #: Names and units of text columns that contain numbers with a unit.
@@ -102,37 +146,50 @@ class _KernelMachine(BaseEstimator):
     def _kernel(self, X: np.ndarray, names: list[str], sample_weight: np.ndarray | None = None) -> str:
         """Returns the kernel as the core's JSON text."""
         kernel, levels = self.kernel, self._levels  # type: ignore[attr-defined]
+        if getattr(self, "kernel_params", None) is not None:
+            raise ValueError(
+                f"kernel_params = {self.kernel_params!r}: they belong to a callable kernel, which riesz does "  # type: ignore[attr-defined]
+                "not take: leave them out"
+            )
         # Rows of weight 0 are not training rows.
         rows = X if sample_weight is None else X[sample_weight > 0]
-        if isinstance(kernel, rk.Kernel):
-            return kernel._fitted_to(rows, names, levels)._to_json(names, levels)
+        if isinstance(kernel, str) and kernel in _NAMES:
+            kernel = self._named_kernel(_NAMES[kernel], X, names, sample_weight)
+        elif isinstance(kernel, str) and kernel in _REFUSED:
+            raise ValueError(
+                f"kernel = {kernel!r}: {_REFUSED[kernel]}: it is 'rbf', 'laplacian', 'linear', 'poly', "
+                "'sigmoid', an expression such as '0.5 * rbf(ard) + linear', or a kernel of riesz.kernels"
+            )
+        else:
+            kernel = as_kernel(kernel, also=", or one of the names " + ", ".join(map(repr, _NAMES)))
+        return kernel._fitted_to(rows, names, levels)._to_json(names, levels)
+
+    def _named_kernel(
+        self, kernel: str, X: np.ndarray, names: list[str], sample_weight: np.ndarray | None
+    ) -> rk.Kernel:
+        """Returns the kernel of a name that scikit-learn has, with ``gamma``, ``degree`` and ``coef0``."""
         gamma = self.gamma  # type: ignore[attr-defined]
         if isinstance(gamma, str) and gamma in rk._RULES and kernel in ("rbf", "laplacian"):
-            factor = rk.RBF(gamma) if kernel == "rbf" else rk.Laplacian(gamma)
-            return factor._fitted_to(rows, names, levels)._to_json(names, levels)
+            return rk.RBF(gamma) if kernel == "rbf" else rk.Laplacian(gamma)
         # Rules for gamma use the numeric columns alone.
-        numeric = rk._numeric(names, levels)
+        numeric = rk._numeric(names, self._levels)
         gamma = self._gamma_value(X[:, numeric], sample_weight) if numeric else 1.0
         if kernel == "rbf":
-            kernel = rk.RBF(length_scale=1.0 / np.sqrt(2.0 * gamma))
-        elif kernel == "laplacian":
-            kernel = rk.Laplacian(length_scale=1.0 / gamma)
-        elif kernel == "linear":
-            kernel = rk.Linear()
-        elif kernel == "poly":
-            kernel = rk.Polynomial(degree=self.degree, gamma=gamma, coef0=self.coef0)  # type: ignore[attr-defined]
-        else:
-            raise ValueError(
-                f"kernel = {kernel!r}: it is 'rbf', 'laplacian', 'linear', 'poly' or a kernel of "
-                "riesz.kernels"
-            )
-        return kernel._to_json(names, levels)
+            return rk.RBF(length_scale=1.0 / np.sqrt(2.0 * gamma))
+        if kernel == "laplacian":
+            return rk.Laplacian(length_scale=1.0 / gamma)
+        if kernel == "linear":
+            return rk.Linear()
+        coef0 = float(self.coef0)  # type: ignore[attr-defined]
+        if kernel == "sigmoid":
+            return rk.Sigmoid(gamma=gamma, coef0=coef0)
+        return rk.Polynomial(degree=self.degree, gamma=gamma, coef0=coef0)  # type: ignore[attr-defined]
 
     def _gamma_value(self, X: np.ndarray, sample_weight: np.ndarray | None) -> float:
         gamma = self.gamma  # type: ignore[attr-defined]
-        if gamma == "auto":
+        if gamma is None or (isinstance(gamma, str) and gamma == "auto"):
             return 1.0 / X.shape[1]
-        if gamma == "scale":
+        if isinstance(gamma, str) and gamma == "scale":
             # The weighted variance, so that a weight has the effect of repeated rows.
             weights = np.ones(len(X)) if sample_weight is None else sample_weight
             mean = np.average(X.mean(axis=1), weights=weights)
@@ -144,9 +201,8 @@ class _KernelMachine(BaseEstimator):
             return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         if isinstance(gamma, str):
             raise ValueError(
-                f"gamma = {gamma!r}: it is a positive number, 'scale' or 'auto', or for the kernels 'rbf' "
-                "and 'laplacian' "
-                "'median' or 'median_per_feature'"
+                f"gamma = {gamma!r}: it is a positive number, 'scale', 'auto' or None, or for the kernels "
+                "'rbf' and 'laplacian' 'median' or 'median_per_feature'"
             )
         return _positive("gamma", gamma)
 
@@ -176,7 +232,13 @@ class _KernelMachine(BaseEstimator):
         return fitted
 
     def _searched(
-        self, name: str, setting: str, folds: int | None = None, keep_kernel: bool = False
+        self,
+        name: str,
+        setting: str,
+        X: np.ndarray,
+        names: list[str],
+        folds: int | None = None,
+        keep_kernel: bool = False,
     ) -> dict[str, Any]:
         """Returns the setting of the parameter ``name``, or how it is chosen; ``folds`` is the default number
         of folds."""
@@ -189,13 +251,19 @@ class _KernelMachine(BaseEstimator):
                 )
             return {setting: _positive(name, value, ", or 'auto'")}
         kernel, gamma = self.kernel, self.gamma  # type: ignore[attr-defined]
-        from_rows = kernel._takes_rows() if isinstance(kernel, rk.Kernel) else isinstance(gamma, str)
+        if isinstance(kernel, str) and kernel in _NAMES:
+            from_rows = gamma is None or isinstance(gamma, str)
+        else:
+            from_rows = scales_come_from_rows(as_kernel(kernel), X, names, self._levels)
         folds = folds if folds_given is None else _count("folds", folds_given, 2)
         return {setting: "auto", "folds": folds, "fixed_kernel": keep_kernel or not from_rows}
 
     def _refits(self) -> dict[str, int]:
         """Returns the seed and, if requested, the number of bootstrap refits."""
-        count, seed = self.n_bootstrap, _count("random_state", self.random_state, 0)  # type: ignore[attr-defined]
+        count, seed = self.n_bootstrap, self.random_state  # type: ignore[attr-defined]
+        if seed is None or isinstance(seed, np.random.RandomState):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
+        seed = _count("random_state", seed, 0)
         return {"seed": seed} | ({} if count is None else {"n_bootstrap": _count("n_bootstrap", count, 2)})
 
     @property
@@ -210,13 +278,18 @@ class _KernelMachine(BaseEstimator):
         check_is_fitted(self)
         return np.concatenate([self.expansion_._core.predict(_rows(self, part)) for part in row_parts(X)])
 
-    def save(self, path: Any, *, posterior: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
         """Writes the fitted model as a riesz model file, which the command line reads too.
 
-        With ``posterior`` the file also holds the posterior covariance. For Gaussian processes it is needed
-        for standard deviations and class probabilities and takes 4 n² bytes for n rows (16 MB for 2,000
-        rows), once per class if there are three or more. Bootstrap refits take 8 n bytes per refit and
-        output."""
+        Parameters
+        ----------
+        path : path
+        posterior : bool, default False
+            Whether the file also holds the posterior covariance. For Gaussian processes it is needed for
+            standard deviations and class probabilities and takes 4 n² bytes for n rows (16 MB for 2,000
+            rows), once per class if there are three or more. Bootstrap refits take 8 n bytes per refit and
+            output.
+        """
         check_is_fitted(self)
         self.expansion_.save(path, posterior=posterior)
 
@@ -363,6 +436,15 @@ def _iterations(max_iter: int) -> int | None:
     raise ValueError(f"max_iter = {max_iter!r}: it is a whole number from 1, or -1 for no limit")
 
 
+def _check_solver(machine: Any) -> None:
+    """Refuses values of scikit-learn's settings of LIBSVM that would have no effect."""
+    if machine.verbose:
+        raise ValueError(f"verbose = {machine.verbose!r}: the solver prints nothing: leave it out")
+    if not isinstance(machine.shrinking, (bool, np.bool_)):
+        raise ValueError(f"shrinking = {machine.shrinking!r}: it is True or False, without effect")
+    _positive("cache_size", machine.cache_size, ", without effect")
+
+
 def _count(name: str, value: Any, minimum: int) -> int:
     if is_whole(value) and minimum <= value < 2**63:
         return int(value)
@@ -378,8 +460,17 @@ class _Regressor(RegressorMixin, _KernelMachine):
         self._one_target = y.ndim == 1
         return np.ascontiguousarray(X), np.ascontiguousarray(y.reshape(len(y), -1)), self._names(X)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Returns predictions, (rows,), or (rows, targets) if ``y`` had two dimensions."""
+    def predict(self, X: MatrixLike) -> Any:
+        """Returns the predictions.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows,), or (rows, targets) if ``y`` had two dimensions
+        """
         outputs = self._outputs(X)
         return outputs[:, 0] if self._one_target else outputs
 
@@ -433,8 +524,17 @@ class _Classifier(ClassifierMixin, _KernelMachine):
             f"class_weight = {weights!r}: it is None, 'balanced' or a dict from classes to numbers"
         )
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Returns the predicted classes, (rows,)."""
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Returns the predicted classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows,)
+        """
         check_is_fitted(self)
         classify = self.expansion_._core.classify
         codes = [np.asarray(classify(_rows(self, part)), dtype=np.intp) for part in row_parts(X)]
@@ -446,9 +546,18 @@ class _Probable:
 
     expansion_: Expansion
 
-    def predict_proba(self, X):
-        """Returns class probabilities, (rows, classes). Those of Gaussian processes are averaged over the
-        posterior of the latent functions."""
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Returns the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Those of Gaussian processes are averaged over the posterior of the latent functions.
+        """
         check_is_fitted(self)
         return np.concatenate(
             [self.expansion_._core.probabilities(_rows(self, part)) for part in row_parts(X)]
@@ -484,8 +593,12 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
     alpha : float or "auto", default 1
         The ridge; ``"auto"`` minimises the leave-one-out error, or with ``folds`` the squared error of
         cross-validation.
-    kernel, gamma, degree, coef0
+    kernel : str or kernel, default "linear"
         See :mod:`riesz.estimators`.
+    gamma, degree, coef0
+        See :mod:`riesz.estimators`. ``gamma=None``, the default, is 1 over the number of columns.
+    kernel_params : None
+        scikit-learn's arguments of a callable kernel, which riesz does not take.
     fit_intercept : bool, default False
         Whether to subtract the mean of the targets before the fit; the mean becomes the intercept.
     folds : int, optional
@@ -522,33 +635,57 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         Seed of the bootstrap refits and of coalitions.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (n,) or (n, targets)
+        Coefficients of the support points.
+    X_fit_ : array of shape (n, d)
+        The support points: the training rows, or the landmarks.
+    alpha_ : float
+        The ridge, given or chosen.
+    kernel_ : riesz.kernels.Kernel
+    expansion_ : Expansion
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+        Names of the columns of a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = riesz.KernelRidge(alpha=0.1, kernel="rbf", gamma="scale").fit(X, np.sin(X[:, 0]))
+    >>> bool(model.score(X, np.sin(X[:, 0])) > 0.99)
+    True
     """
 
     def __init__(
         self,
-        alpha=1.0,
+        alpha: PositiveOrAuto = 1,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1.0,
-        fit_intercept=False,
-        folds=None,
-        n_landmarks=None,
-        protect=None,
-        protect_strength=1.0,
-        protect_game="interventional",
-        protect_coalitions=None,
-        n_bootstrap=None,
-        jackknife=False,
-        random_state=0,
-        columns=None,
-    ):
+        kernel: KernelLike = "linear",
+        gamma: float | str | None = None,
+        degree: int = 3,
+        coef0: float = 1,
+        kernel_params: None = None,
+        fit_intercept: bool = False,
+        folds: int | None = None,
+        n_landmarks: int | None = None,
+        protect: Features | None = None,
+        protect_strength: float = 1.0,
+        protect_game: str | Game = "interventional",
+        protect_coalitions: int | None = None,
+        n_bootstrap: int | None = None,
+        jackknife: bool = False,
+        random_state: RandomState = 0,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.kernel_params = kernel_params
         self.fit_intercept = fit_intercept
         self.folds = folds
         self.n_landmarks = n_landmarks
@@ -561,17 +698,32 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.random_state = random_state
         self.columns = columns
 
-    def fit(self, X, y, sample_weight=None):
-        """Fits the model to ``y``, (n,) or (n, targets). Takes n³/3 operations and the gram matrix; each
-        bootstrap refit takes a quarter of that."""
-        X, y, names = self._targets(X, y, several=True)
-        weights = _weights(sample_weight, X)
-        kernel = self._kernel(X, names, weights)
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model. Takes n³/3 operations and the gram matrix; each bootstrap refit takes a quarter of
+        that.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,) or (n, targets)
+        sample_weight : array of shape (n,), optional
+            Weights of the squared errors; rows of weight 0 are left out.
+
+        Returns
+        -------
+        KernelRidge
+            The fitted estimator.
+        """
+        rows, targets, names = self._targets(X, y, several=True)
+        weights = _weights(sample_weight, rows)
+        kernel = self._kernel(rows, names, weights)
         if weights is not None:
             # Rows of weight 0 are not training rows.
-            X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
-        penalty = self._penalty(kernel, names, X)
-        settings = self._searched("alpha", "ridge", None if weights is None else 5, self.protect is not None)
+            rows, targets, weights = rows[weights > 0], targets[weights > 0], weights[weights > 0]
+        penalty = self._penalty(kernel, names, rows)
+        settings = self._searched(
+            "alpha", "ridge", rows, names, None if weights is None else 5, self.protect is not None
+        )
         if not isinstance(self.jackknife, (bool, np.bool_)):
             raise ValueError(f"jackknife = {self.jackknife!r}: it is True or False")
         settings |= self._refits() | ({"jackknife": True} if self.jackknife else {})
@@ -582,30 +734,44 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
             "krr",
             kernel,
             names,
-            X,
-            y,
+            rows,
+            targets,
             weights,
             penalty=penalty,
             **settings,
         )
         self.alpha_ = self._chosen
-        self.dual_coef_ = self.expansion_.coef[:, 0] if self._one_target else self.expansion_.coef
         return self
 
+    @property
+    def X_fit_(self) -> np.ndarray:
+        """The support points, (n, d): the training rows of positive weight, or the landmarks."""
+        return fitted_expansion(self, "X_fit_").points
 
-class SVR(_Regressor):
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """Coefficients of the support points, (n,) or (n, targets)."""
+        coef = fitted_expansion(self, "dual_coef_").coef
+        return coef[:, 0] if self._one_target else coef
+
+
+class SVR(SupportVectorMixin, _Regressor):
     """ε-insensitive support vector regression, solved to LIBSVM's optimum.
 
     Parameters
     ----------
+    kernel, degree, gamma, coef0
+        See :mod:`riesz.estimators`.
+    tol : float, default 1e-3
+        Tolerance of the stopping criterion.
     C : float or "auto", default 1
         Penalty on errors; ``"auto"`` minimises the squared error of cross-validation.
     epsilon : float, default 0.1
         Width ε of the tube: errors up to ε have no penalty.
-    kernel, gamma, degree, coef0
-        See :mod:`riesz.estimators`.
-    tol : float, default 1e-3
-        Tolerance of the stopping criterion.
+    shrinking, cache_size
+        scikit-learn's settings of LIBSVM's speed; without effect, because the solver chooses them itself.
+    verbose : False
+        The solver prints nothing.
     max_iter : int, default -1
         Maximum number of iterations; -1 for no limit. A fit that reaches it issues scikit-learn's
         ``ConvergenceWarning``.
@@ -618,145 +784,313 @@ class SVR(_Regressor):
         Seed of the bootstrap refits.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_SV,)
+        Rows of ``X`` that are support vectors.
+    support_vectors_ : array of shape (n_SV, d)
+    n_support_ : array of shape (1,)
+        Number of support vectors.
+    dual_coef_ : array of shape (1, n_SV)
+    intercept_ : array of shape (1,)
+    coef_ : array of shape (1, d)
+        Weights of the columns, for ``kernel="linear"``.
+    C_ : float
+        The penalty, given or chosen.
+    n_iter_ : int
+        Number of iterations of the solver.
+    fit_status_ : int
+        1 if the fit stopped at ``max_iter``, else 0.
+    shape_fit_ : tuple of int
+        The shape of ``X`` in :meth:`fit`.
+    kernel_ : riesz.kernels.Kernel
+    expansion_ : Expansion
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+        Names of the columns of a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = riesz.SVR(C=10.0).fit(X, X[:, 0] ** 2)
+    >>> model.dual_coef_.shape == (1, len(model.support_))
+    True
     """
 
     def __init__(
         self,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        C=1.0,
-        epsilon=0.1,
-        tol=1e-3,
-        max_iter=-1,
-        folds=None,
-        n_bootstrap=None,
-        random_state=0,
-        columns=None,
-    ):
+        kernel: KernelLike = "rbf",
+        degree: int = 3,
+        gamma: float | str | None = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: PositiveOrAuto = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: bool = False,
+        max_iter: int = -1,
+        folds: int | None = None,
+        n_bootstrap: int | None = None,
+        random_state: RandomState = 0,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.kernel = kernel
-        self.gamma = gamma
         self.degree = degree
+        self.gamma = gamma
         self.coef0 = coef0
+        self.tol = tol
         self.C = C
         self.epsilon = epsilon
-        self.tol = tol
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
         self.max_iter = max_iter
         self.folds = folds
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state
         self.columns = columns
 
-    def fit(self, X, y, sample_weight=None):
-        """Fits the model to ``y``, (n,)."""
-        X, y, names = self._targets(X, y, several=False)
-        weights = _weights(sample_weight, X)
-        kernel = self._kernel(X, names, weights)
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            Factor of the penalty ``C`` for each row.
+
+        Returns
+        -------
+        SVR
+            The fitted estimator.
+        """
+        _check_solver(self)
+        rows, targets, names = self._targets(X, y, several=False)
+        weights = _weights(sample_weight, rows)
+        kernel = self._kernel(rows, names, weights)
         settings = {
             "tol": _positive("tol", self.tol),
             "max_iter": _iterations(self.max_iter),
-            **self._searched("C", "c"),
+            **self._searched("C", "c", rows, names),
         }
         settings |= self._refits()
         settings |= {"epsilon": float(self.epsilon), "normalize_y": False}
-        fit = self._fit("svr", kernel, names, X, y, weights, **settings)
-        self.support_, self.n_iter_ = np.asarray(fit.support), fit.iterations[0]
+        fit = self._fit("svr", kernel, names, rows, targets, weights, **settings)
+        self._store_support(fit, rows.shape, None)
+        self.n_iter_ = fit.iterations[0]
         self.C_ = self._chosen
         return self
 
 
-class SVC(_Classifier):
+class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
     """Support vector classification, solved to LIBSVM's optimum; one-vs-one for several classes.
 
     Parameters
     ----------
     C : float or "auto", default 1
         Penalty on errors; ``"auto"`` maximises the accuracy of cross-validation.
-    class_weight : None, "balanced" or dict
-        Factor of the penalty for each class.
-    kernel, gamma, degree, coef0
+    kernel, degree, gamma, coef0
         See :mod:`riesz.estimators`.
+    shrinking, cache_size
+        scikit-learn's settings of LIBSVM's speed; without effect, because the solver chooses them itself.
+    probability : False
+        For probabilities calibrate the decisions with ``sklearn.calibration.CalibratedClassifierCV``, which
+        replaces ``probability=True`` in scikit-learn too.
     tol : float, default 1e-3
         Tolerance of the stopping criterion.
+    class_weight : None, "balanced" or dict
+        Factor of the penalty for each class.
+    verbose : False
+        The solver prints nothing.
     max_iter : int, default -1
         Maximum number of iterations; -1 for no limit. A fit that reaches it issues scikit-learn's
         ``ConvergenceWarning``.
+    decision_function_shape : {"ovr", "ovo"}, default "ovr"
+        The columns of :meth:`decision_function` for more than two classes: one per class, or one per pair of
+        classes.
+    break_ties : bool, default False
+        Whether :meth:`predict` returns the class of the largest decision value, instead of the first among
+        classes with the same number of votes. It needs ``decision_function_shape="ovr"``.
+    random_state : int, RandomState or None, default 0
+        Seed of the bootstrap refits.
     folds : int, optional
         Number of folds for ``C="auto"``, by default 5.
     n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`, with the number
         of rows of each class kept. The support vectors of all refits become support points of the model.
-    random_state : int, default 0
-        Seed of the bootstrap refits.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_SV,)
+        Rows of ``X`` that are support vectors, class by class.
+    support_vectors_ : array of shape (n_SV, d)
+    n_support_ : array of shape (classes,)
+        Number of support vectors of each class.
+    dual_coef_ : array of shape (1, n_SV) or (classes - 1, n_SV)
+    intercept_ : array of shape (1,) or (pairs of classes,)
+    coef_ : array of shape (1, d) or (pairs of classes, d)
+        Weights of the columns, for ``kernel="linear"``.
+    C_ : float
+        The penalty, given or chosen.
+    n_iter_ : array of shape (pairs of classes,)
+        Number of iterations of the solver for each pair of classes.
+    fit_status_ : int
+        1 if the fit stopped at ``max_iter``, else 0.
+    shape_fit_ : tuple of int
+        The shape of ``X`` in :meth:`fit`.
+    classes_ : array of shape (classes,)
+    class_weight_ : array of shape (classes,)
+        Factor of the penalty for each class.
+    kernel_ : riesz.kernels.Kernel
+    expansion_ : Expansion
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+        Names of the columns of a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = riesz.SVC(C=10.0).fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> bool(model.score(X, X[:, 0] * X[:, 1] > 0) > 0.9)
+    True
     """
 
     def __init__(
         self,
         *,
-        C=1.0,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        class_weight=None,
-        tol=1e-3,
-        max_iter=-1,
-        folds=None,
-        n_bootstrap=None,
-        random_state=0,
-        columns=None,
-    ):
+        C: PositiveOrAuto = 1.0,
+        kernel: KernelLike = "rbf",
+        degree: int = 3,
+        gamma: float | str | None = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool | Literal["deprecated"] = False,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        verbose: bool = False,
+        max_iter: int = -1,
+        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
+        break_ties: bool = False,
+        random_state: RandomState = 0,
+        folds: int | None = None,
+        n_bootstrap: int | None = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.C = C
         self.kernel = kernel
-        self.gamma = gamma
         self.degree = degree
+        self.gamma = gamma
         self.coef0 = coef0
-        self.class_weight = class_weight
+        self.shrinking = shrinking
+        self.probability = probability
         self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
         self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
         self.folds = folds
         self.n_bootstrap = n_bootstrap
-        self.random_state = random_state
         self.columns = columns
 
-    def fit(self, X, y, sample_weight=None):
-        """Fits the model to labels of any type."""
-        X, codes, weights, names = self._labels(X, y, sample_weight)
-        kernel = self._kernel(X, names, weights)
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model to labels of any type.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,)
+            The classes.
+        sample_weight : array of shape (n,), optional
+            Factor of the penalty ``C`` for each row.
+
+        Returns
+        -------
+        SVC
+            The fitted estimator.
+        """
+        self._check()
+        rows, codes, weights, names = self._labels(X, y, sample_weight)
+        kernel = self._kernel(rows, names, weights)
         settings = {
             "tol": _positive("tol", self.tol),
             "max_iter": _iterations(self.max_iter),
-            **self._searched("C", "c"),
+            **self._searched("C", "c", rows, names),
         }
         settings |= self._refits()
-        settings["class_weight"] = self._class_weights(codes, weights)
-        fit = self._fit(
-            "svc",
-            kernel,
-            names,
-            X,
-            self._target(codes),
-            weights,
-            **settings,
+        class_weight = self._class_weights(codes, weights)
+        settings["class_weight"] = class_weight
+        fit = self._fit("svc", kernel, names, rows, self._target(codes), weights, **settings)
+        self._store_support(fit, rows.shape, codes)
+        self.n_iter_ = np.asarray(fit.iterations)
+        self.class_weight_ = np.array(
+            list((class_weight or dict.fromkeys(self._class_names(), 1.0)).values())
         )
-        self.support_, self.n_iter_ = np.asarray(fit.support), np.asarray(fit.iterations)
         self.C_ = self._chosen
         return self
 
-    def decision_function(self, X):
-        """Returns the decision values: (rows,) for two classes, positive for the second class; (rows,
-        classes) for more classes, from the votes of all pairs."""
+    def _check(self) -> None:
+        _check_solver(self)
+        if self.probability not in (False, "deprecated"):
+            raise ValueError(f"probability = {self.probability!r}: {NO_PROBABILITIES}")
+        if self.decision_function_shape not in ("ovr", "ovo"):
+            raise ValueError(
+                f"decision_function_shape = {self.decision_function_shape!r}: it is 'ovr' or 'ovo'"
+            )
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError(
+                "break_ties = True with decision_function_shape = 'ovo': ties are broken by the decision "
+                "values of classes: take 'ovr'"
+            )
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Returns the predicted classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows,)
+        """
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovr" and len(self.classes_) > 2:
+            return self.classes_[self.decision_function(X).argmax(axis=1)]
+        return super().predict(X)
+
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
+        """Returns the decision values.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array
+            For two classes (rows,), positive for the second class. For more classes (rows, classes), from the
+            votes of all pairs; with ``decision_function_shape="ovo"`` (rows, pairs of classes), positive for
+            the first class of a pair.
+        """
         outputs = self._outputs(X)
+        if len(self.classes_) == 2:
+            return outputs[:, 0]
+        if self.decision_function_shape == "ovo":
+            return outputs
         # The output of a pair is positive for its first class.
-        return (
-            outputs[:, 0]
-            if len(self.classes_) == 2
-            else _ovr_decision_function(outputs < 0, -outputs, len(self.classes_))
-        )
+        return _ovr_decision_function(outputs < 0, -outputs, len(self.classes_))
 
 
 class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
@@ -798,28 +1132,49 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         Seed of the bootstrap refits and of coalitions.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The ridge, given or chosen.
+    n_iter_ : int
+        Number of Newton steps.
+    classes_ : array of shape (classes,)
+    kernel_ : riesz.kernels.Kernel
+    expansion_ : Expansion
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+        Names of the columns of a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = riesz.KernelLogisticRegression(alpha=0.1).fit(X, X[:, 0] ** 2 > 0.5)
+    >>> bool(model.score(X, X[:, 0] ** 2 > 0.5) > 0.9)
+    True
     """
 
     def __init__(
         self,
-        alpha=1.0,
+        alpha: PositiveOrAuto = 1.0,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1.0,
-        class_weight=None,
-        max_iter=100,
-        folds=None,
-        n_landmarks=None,
-        protect=None,
-        protect_strength=1.0,
-        protect_game="interventional",
-        protect_coalitions=None,
-        n_bootstrap=None,
-        random_state=0,
-        columns=None,
-    ):
+        kernel: KernelLike = "rbf",
+        gamma: float | str | None = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        max_iter: int = 100,
+        folds: int | None = None,
+        n_landmarks: int | None = None,
+        protect: Features | None = None,
+        protect_strength: float = 1.0,
+        protect_game: str | Game = "interventional",
+        protect_coalitions: int | None = None,
+        n_bootstrap: int | None = None,
+        random_state: RandomState = 0,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
@@ -837,16 +1192,30 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.random_state = random_state
         self.columns = columns
 
-    def fit(self, X, y, sample_weight=None):
-        """Fits the model to labels of any type by Newton's method."""
-        X, codes, weights, names = self._labels(X, y, sample_weight)
-        kernel = self._kernel(X, names, weights)
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model to labels of any type by Newton's method.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,)
+            The classes.
+        sample_weight : array of shape (n,), optional
+            Weights of the log losses.
+
+        Returns
+        -------
+        KernelLogisticRegression
+            The fitted estimator.
+        """
+        rows, codes, weights, names = self._labels(X, y, sample_weight)
+        kernel = self._kernel(rows, names, weights)
         class_weights = self._class_weights(codes, weights)
         if self.protect is not None and weights is not None:
             # Rows of weight 0 are not training rows.
-            X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
-        penalty = self._penalty(kernel, names, X)
-        settings = self._searched("alpha", "ridge", keep_kernel=self.protect is not None)
+            rows, codes, weights = rows[weights > 0], codes[weights > 0], weights[weights > 0]
+        penalty = self._penalty(kernel, names, rows)
+        settings = self._searched("alpha", "ridge", rows, names, keep_kernel=self.protect is not None)
         if self.n_landmarks is None:
             settings["max_iter"] = _count("max_iter", self.max_iter, 1)
         elif self.max_iter != 100:
@@ -859,7 +1228,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
             "klr",
             kernel,
             names,
-            X,
+            rows,
             self._target(codes),
             weights,
             **path,
@@ -870,9 +1239,18 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.alpha_ = self._chosen
         return self
 
-    def decision_function(self, X):
-        """Returns the log odds of the second class, (rows,), or for several classes the log-probabilities up
-        to a constant, (rows, classes)."""
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
+        """Returns the log odds of the second class, or the log-probabilities of several classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows,) for two classes, else (rows, classes)
+            For several classes up to a constant for each row.
+        """
         outputs = self._outputs(X)
         return outputs[:, 0] if len(self.classes_) == 2 else outputs
 
@@ -883,15 +1261,21 @@ class _Tuned:
     expansion_: Expansion
 
     def _start(self, X, names):
-        kernel = rk.Constant(1.0) * rk.RBF(1.0) if self.kernel is None else self.kernel
-        if not isinstance(kernel, rk.Kernel):
-            raise ValueError(
-                f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None for Constant(1) * RBF(1)"
-            )
+        also = ", or None for Constant(1) * RBF(1)"
+        kernel = rk.Constant(1.0) * rk.RBF(1.0) if self.kernel is None else as_kernel(self.kernel, also=also)
         if self.optimizer not in (None, "fmin_l_bfgs_b"):
             raise ValueError(
                 f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is"
             )
+        if self.optimizer is not None and any(
+            part.fixed for part in getattr(self.kernel, "hyperparameters", [])
+        ):
+            raise ValueError(
+                f"kernel = {self.kernel!r} has fixed hyper-parameters, but riesz tunes all of them or none: "
+                "leave 'fixed' out, or give optimizer=None"
+            )
+        if not isinstance(self.copy_X_train, (bool, np.bool_)):
+            raise ValueError(f"copy_X_train = {self.copy_X_train!r}: it is True or False, without effect")
         return kernel._fitted_to(X, names, self._levels)._to_json(names, self._levels)
 
     def _seed(self):
@@ -907,27 +1291,34 @@ class _Tuned:
         return fit
 
 
-class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
+class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned, _Regressor):
     """Gaussian process regression with hyper-parameters that maximise the marginal likelihood.
 
     Parameters
     ----------
-    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF(1)``
-        Prior covariance; tuning starts from its parameters.
+    kernel : riesz.kernels.Kernel, str or kernel of scikit-learn, default ``Constant(1) * RBF(1)``
+        Prior covariance; tuning starts from its parameters. A str is an expression of the command line, such
+        as ``"matern52(ard)"``. A kernel of ``sklearn.gaussian_process.kernels`` is converted; its bounds are
+        not used.
     alpha : float, default None
         Variance of the noise, in units of the normalised targets if ``normalize_y``. ``None`` tunes it,
-        starting from 0.1.
+        starting from 0.1. scikit-learn's default, 1e-10, is for targets without noise.
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps the kernel fixed.
     n_restarts_optimizer : int, default 0
         Number of additional runs from random start values.
+    normalize_y : bool, default True
+        Whether to standardise the targets before the fit.
+    copy_X_train : bool, default True
+        Without effect: the model always has a copy of the rows.
+    n_targets : int, optional
+        The number of targets, which must be that of ``y``. scikit-learn needs it for draws before the fit,
+        which riesz does not have.
+    random_state : int, RandomState or None
     n_inducing : int, default None
         Number of inducing points (Titsias 2009), for many rows. The points are means of clusters of rows, and
         the cost grows linearly with the rows instead of with their cube. Tuning uses at most 20,000 rows.
         ``None`` uses the dense fit.
-    normalize_y : bool, default True
-        Whether to standardise the targets before the fit.
-    random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
 
@@ -936,74 +1327,161 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
     log_marginal_likelihood_value_ : float
         Log marginal likelihood of the targets in their own units. With ``n_inducing`` it is a lower bound;
         the model card also has an upper bound.
+    X_train_ : array of shape (n, d)
+        The training rows. Like the next three, it belongs to the exact fit without ``n_inducing``.
+    y_train_ : array of shape (n,) or (n, targets)
+        The targets, normalised if ``normalize_y``.
+    alpha_ : array of shape (n,) or (n, targets)
+        Dual coefficients of the normalised targets.
+    L_ : array of shape (n, n)
+        Lower Cholesky factor of their covariance; it is computed at each access.
+    noise_ : float
+        Variance of the noise, given or tuned; for one target in squared units of the target.
+    kernel_ : riesz.kernels.Kernel
+        The tuned kernel; for one target in squared units of the target.
+    expansion_ : Expansion
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+        Names of the columns of a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 2))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)
+    >>> model = riesz.GaussianProcessRegressor(random_state=0).fit(X, y)
+    >>> mean, std = model.predict(X[:3], return_std=True)
+    >>> mean.shape, std.shape
+    ((3,), (3,))
     """
 
     def __init__(
         self,
-        kernel=None,
+        kernel: KernelLike | None = None,
         *,
-        alpha=None,
-        optimizer="fmin_l_bfgs_b",
-        n_restarts_optimizer=0,
-        n_inducing=None,
-        normalize_y=True,
-        random_state=None,
-        columns=None,
-    ):
+        alpha: float | None = None,
+        optimizer: Optimizer = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        normalize_y: bool = True,
+        copy_X_train: bool = True,
+        n_targets: int | None = None,
+        random_state: RandomState = None,
+        n_inducing: int | None = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.kernel = kernel
         self.alpha = alpha
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
-        self.n_inducing = n_inducing
         self.normalize_y = normalize_y
+        self.copy_X_train = copy_X_train
+        self.n_targets = n_targets
         self.random_state = random_state
+        self.n_inducing = n_inducing
         self.columns = columns
 
-    def fit(self, X, y):
-        """Fits the model to ``y``, (n,) or (n, targets); several targets share kernel and noise."""
-        X, y, names = self._targets(X, y, several=True)
-        noise = None if self.alpha is None else _positive("alpha", self.alpha)
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
+        """Fits the model; several targets share kernel and noise.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,) or (n, targets)
+
+        Returns
+        -------
+        GaussianProcessRegressor
+            The fitted estimator.
+        """
+        rows, targets, names = self._targets(X, y, several=True)
+        if self.n_targets is not None and _count("n_targets", self.n_targets, 1) != targets.shape[1]:
+            raise ValueError(
+                f"n_targets = {self.n_targets}, but y has {targets.shape[1]}: leave n_targets out"
+            )
+        if isinstance(self.alpha, (list, tuple, np.ndarray)):
+            raise ValueError(
+                "alpha is an array: the noise of all rows has one variance here: give one number, or None to "
+                "tune it"
+            )
+        noise = None if self.alpha is None else _positive("alpha", self.alpha, ", or None to tune it")
         if noise is None and self.optimizer is None:
             # The start value of tuning.
             noise = 0.1
         count = None if self.n_inducing is None else _count("n_inducing", self.n_inducing, 1)
         settings = {"noise": noise, "n_landmarks": count, "normalize_y": bool(self.normalize_y)}
-        self.noise_ = self._tune("gp", X, names, y, **settings).noise
+        self.noise_ = self._tune("gp", rows, names, targets, **settings).noise
+        self._store_targets(targets, bool(self.normalize_y), keep=count is None)
         return self
 
-    def predict(self, X, return_std=False, return_cov=False):
-        """Returns the posterior mean of the latent function, and with ``return_std`` or ``return_cov`` its
-        standard deviation or covariance, without the noise of a new observation."""
+    def predict(self, X: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Returns the posterior mean of the latent function, and its uncertainty on request.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+        return_std, return_cov : bool, default False
+            Whether to return the standard deviation or the covariance too, without the noise of a new
+            observation. Only one of them may be True.
+
+        Returns
+        -------
+        mean : array of shape (rows,) or (rows, targets)
+        std : array of the same shape, with ``return_std``
+        cov : array of shape (rows, rows) or (rows, rows, targets), with ``return_cov``
+        """
         mean = super().predict(X)
         if not (return_std or return_cov):
             return mean
         (deviations,) = deviations_of(self.expansion_, _rows(self, X), return_std, return_cov)
         return mean, deviations[..., 0] if self._one_target else deviations
 
-    def sample_y(self, X, n_samples=1, random_state=0):
-        """Returns joint draws of the latent function from its posterior, (rows, n_samples) or (rows, targets,
-        n_samples)."""
+    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> np.ndarray:
+        """Returns joint draws of the latent function from its posterior.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+        n_samples : int, default 1
+        random_state : int, RandomState or None, default 0
+
+        Returns
+        -------
+        array of shape (rows, n_samples) or (rows, targets, n_samples)
+        """
         check_is_fitted(self)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         drawn = self.expansion_._core.sample(_rows(self, X), _count("n_samples", n_samples, 1), seed)
         return drawn[0] if self._one_target else np.moveaxis(drawn, 0, 1)
 
 
-class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
+class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Classifier):
     """Gaussian process classification by Laplace's approximation; one-vs-rest for several classes.
 
     Parameters
     ----------
-    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF(1)``
-        Prior covariance; tuning starts from its parameters.
+    kernel : riesz.kernels.Kernel, str or kernel of scikit-learn, default ``Constant(1) * RBF(1)``
+        Prior covariance; tuning starts from its parameters. A str is an expression of the command line, such
+        as ``"matern52(ard)"``. A kernel of ``sklearn.gaussian_process.kernels`` is converted; its bounds are
+        not used.
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps the kernel fixed.
     n_restarts_optimizer : int, default 0
         Number of additional runs from random start values.
+    max_iter_predict : 100
+        Newton's method runs until it converges, whatever the number, so no other value is allowed.
+    warm_start : False
+        Each fit starts anew.
+    copy_X_train : bool, default True
+        Without effect: the model always has a copy of the rows.
+    random_state : int, RandomState or None
+    multi_class : "one_vs_rest"
+        For pairs of classes use ``sklearn.multiclass.OneVsOneClassifier``.
+    n_jobs : None or -1
+        Without effect: the fit runs on all cores.
     n_landmarks : int, default None
         For two classes: maximum number of landmarks, for many rows. Each Newton step takes one pass over the
         rows, and the kernel is tuned on 1,000 rows. ``None`` uses the dense fit.
-    random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
 
@@ -1011,31 +1489,101 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
     ----------
     log_marginal_likelihood_value_ : float
         Log marginal likelihood in Laplace's approximation; with ``n_landmarks`` of the approximate process.
+    classes_ : array of shape (classes,)
+    n_classes_ : int
+    kernel_ : riesz.kernels.Kernel
+        The tuned kernel.
+    expansion_ : Expansion
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+        Names of the columns of a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = riesz.GaussianProcessClassifier(random_state=0).fit(X, X[:, 0] > 0)
+    >>> model.predict_proba(X[:3]).shape
+    (3, 2)
     """
 
     def __init__(
         self,
-        kernel=None,
+        kernel: KernelLike | None = None,
         *,
-        optimizer="fmin_l_bfgs_b",
-        n_restarts_optimizer=0,
-        n_landmarks=None,
-        random_state=None,
-        columns=None,
-    ):
+        optimizer: Optimizer = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        max_iter_predict: int = 100,
+        warm_start: bool = False,
+        copy_X_train: bool = True,
+        random_state: RandomState = None,
+        multi_class: str = "one_vs_rest",
+        n_jobs: int | None = None,
+        n_landmarks: int | None = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.kernel = kernel
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
-        self.n_landmarks = n_landmarks
+        self.max_iter_predict = max_iter_predict
+        self.warm_start = warm_start
+        self.copy_X_train = copy_X_train
         self.random_state = random_state
+        self.multi_class = multi_class
+        self.n_jobs = n_jobs
+        self.n_landmarks = n_landmarks
         self.columns = columns
 
-    def fit(self, X, y):
-        """Fits the model to labels of any type."""
-        X, codes, _, names = self._labels(X, y, None)
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
+        """Fits the model to labels of any type.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,)
+            The classes.
+
+        Returns
+        -------
+        GaussianProcessClassifier
+            The fitted estimator.
+        """
+        self._check()
+        rows, codes, _, names = self._labels(X, y, None)
         count = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
-        self._tune("gpc", X, names, self._target(codes), n_landmarks=count)
+        self._tune("gpc", rows, names, self._target(codes), n_landmarks=count)
+        self.n_classes_ = len(self.classes_)
         return self
+
+    def _check(self) -> None:
+        for name, allowed, why in [
+            ("max_iter_predict", (100,), "Newton's method runs until it converges"),
+            ("warm_start", (False,), "each fit starts anew"),
+            ("multi_class", ("one_vs_rest",), "wrap it in sklearn.multiclass.OneVsOneClassifier for pairs"),
+            ("n_jobs", (None, -1), "the fit runs on all cores"),
+        ]:
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} = {getattr(self, name)!r}: {why}: leave it out")
+
+    def latent_mean_and_variance(self, X: MatrixLike) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the posterior mean and variance of the latent function, for two classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        mean, variance : arrays of shape (rows,)
+        """
+        check_is_fitted(self)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                f"there are {len(self.classes_)} classes, each with its latent function: "
+                "expansion_.predict_link(X, return_std=True) has them all"
+            )
+        mean, std = self.expansion_.predict_link(X, return_std=True)
+        return mean, std**2
 
 
 def imported(model: _KernelMachine) -> Read:
@@ -1049,5 +1597,7 @@ def imported(model: _KernelMachine) -> Read:
     expansion = model.expansion_
     description = explained.get(type(model).__name__, "prediction")
     read = Read(description, expansion.output_names, expansion.predict, lambda: [expansion])
-    several = type(model).__name__ == "SVC" and len(expansion.output_names) > 1
+    # As for scikit-learn's SVC, classes are explained too if they are its decisions.
+    by_class = getattr(model, "decision_function_shape", None) == "ovr"
+    several = by_class and len(expansion.output_names) > 1
     return with_class_sums(read, expansion.classes) if several else read

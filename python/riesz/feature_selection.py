@@ -11,9 +11,10 @@ array([False, False,  True, False])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
@@ -22,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import _core
 from ._discrepancy import _kernels, _same_rows, hsic_test
 from ._table_columns import Rows, read
+from ._types import ColumnChoices, KernelLike, MatrixLike, RandomState
 from ._validation import is_whole
 
 __all__ = ["SelectHSIC"]
@@ -76,21 +78,32 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         The rank of each feature, 1 for the most relevant.
     pvalues_, adjusted_pvalues_ : array of shape (d,)
         P-values of the Shapley values; without ``n_features_to_select``.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+        Names of the columns of a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> X = np.random.default_rng(0).normal(size=(100, 4))
+    >>> selector = riesz.feature_selection.SelectHSIC(n_features_to_select=2)
+    >>> selector.fit(X, X[:, 0] + np.abs(X[:, 3])).get_support(indices=True)
+    array([0, 3])
     """
 
     def __init__(
         self,
-        n_features_to_select=None,
+        n_features_to_select: int | None = None,
         *,
-        method="shapley",
-        kernel_factors="orthogonal",
-        kernel=None,
-        target_kernel=None,
-        level=0.05,
-        n_permutations=1000,
-        random_state=None,
-        columns=None,
-    ):
+        method: str = "shapley",
+        kernel_factors: Literal["orthogonal", "product"] = "orthogonal",
+        kernel: KernelLike | None = None,
+        target_kernel: KernelLike | None = None,
+        level: float = 0.05,
+        n_permutations: int = 1000,
+        random_state: RandomState = None,
+        columns: ColumnChoices | None = None,
+    ) -> None:
         self.n_features_to_select = n_features_to_select
         self.method = method
         self.kernel_factors = kernel_factors
@@ -107,9 +120,20 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> SelectHSIC:
-        """Ranks the columns of X, a numeric array or a data frame, by their dependence with ``y``, numbers or
-        classes, (n,) or (n, targets)."""
+    def fit(self, X: MatrixLike, y: ArrayLike) -> SelectHSIC:
+        """Ranks the columns of X by their dependence with ``y``.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,) or (n, targets)
+            Numbers or classes.
+
+        Returns
+        -------
+        SelectHSIC
+            The fitted selector.
+        """
         if self.method not in METHODS:
             raise ValueError(f"method = {self.method!r}: it is 'shapley', 'backward' or 'lasso'")
         if self.kernel_factors not in ("orthogonal", "product"):
@@ -125,7 +149,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             )
         else:
             feature_kernels, target_kernels = (
-                _kernels(kernel, rows.names, label)
+                _kernels(kernel, rows, label)
                 for kernel, rows, label in [
                     (self.kernel, x, "kernel"),
                     (self.target_kernel, target, "target_kernel"),

@@ -153,6 +153,10 @@ class CausalEffect(Experiments, BaseEstimator):
 
     Notes
     -----
+    There is no ``score``, and it is neither a regressor nor a classifier of scikit-learn: rows show outcomes
+    of treatments that were chosen, not the effect of setting a treatment, so held-out rows do not measure the
+    error of an effect.
+
     Time is O(n³) for a study of n rows, and O(n m²) with m landmarks. Results are bitwise independent of the
     order of rows and columns and of the number of threads. A ``pickle`` keeps the needed columns of the
     studies; the model is refitted at its first use, with the same numbers."""

@@ -33,7 +33,21 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """Base class of the games."""
+    """Base class of the games.
+
+    Parameters
+    ----------
+    background : array or data frame of shape (n, d), optional
+        Rows from which absent features take their values.
+    weights : array of shape (n,), optional
+        Weights of its rows, by default equal.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> isinstance(riesz.Observational(), riesz.games.Game)
+    True
+    """
 
     #: The game's name in files and on the command line.
     name: ClassVar[str]
@@ -58,7 +72,24 @@ class Game:
 
 @dataclass(frozen=True, eq=False)
 class Functional(Game):
-    """An absent feature leaves the kernel: its factor becomes 1. Takes no background."""
+    """An absent feature leaves the kernel: its factor becomes 1. Takes no background.
+
+    Parameters
+    ----------
+    background : array or data frame of shape (n, d), optional
+        None: this game takes none.
+    weights : array of shape (n,), optional
+        Weights of its rows, by default equal.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> from riesz.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> model = riesz.Expansion(RBF(1.5), points=X, coef=X[:, 0])
+    >>> riesz.Explainer(model, game=riesz.Functional())(X[:3]).values.shape
+    (3, 2)
+    """
 
     name: ClassVar[str] = "functional"
     takes_a_kernel: ClassVar[bool] = True
@@ -66,7 +97,24 @@ class Functional(Game):
 
 @dataclass(frozen=True, eq=False)
 class Baseline(Game):
-    """Absent features take the values of the background's only row."""
+    """Absent features take the values of the background's only row.
+
+    Parameters
+    ----------
+    background : array or data frame of shape (n, d), optional
+        One row.
+    weights : array of shape (n,), optional
+        Weights of its rows, by default equal.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> from riesz.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> model = riesz.Expansion(RBF(1.5), points=X, coef=X[:, 0])
+    >>> riesz.Explainer(model, game=riesz.Baseline(X[:1]))(X[:3]).values.shape
+    (3, 2)
+    """
 
     name: ClassVar[str] = "baseline"
 
@@ -74,14 +122,48 @@ class Baseline(Game):
 @dataclass(frozen=True, eq=False)
 class Interventional(Game):
     """Absent features take the values of a background row, averaged over the background; shap's
-    KernelExplainer estimates the same values."""
+    KernelExplainer estimates the same values.
+
+    Parameters
+    ----------
+    background : array or data frame of shape (n, d), optional
+        Rows from which absent features take their values.
+    weights : array of shape (n,), optional
+        Weights of its rows, by default equal.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> from riesz.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> model = riesz.Expansion(RBF(1.5), points=X, coef=X[:, 0])
+    >>> riesz.Explainer(model, game=riesz.Interventional(X))(X[:3]).values.shape
+    (3, 2)
+    """
 
     name: ClassVar[str] = "interventional"
 
 
 @dataclass(frozen=True, eq=False)
 class MarginalProduct(Game):
-    """Each absent feature is averaged over the background, independently of the others."""
+    """Each absent feature is averaged over the background, independently of the others.
+
+    Parameters
+    ----------
+    background : array or data frame of shape (n, d), optional
+        Rows from which absent features take their values.
+    weights : array of shape (n,), optional
+        Weights of its rows, by default equal.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> from riesz.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> model = riesz.Expansion(RBF(1.5), points=X, coef=X[:, 0])
+    >>> riesz.Explainer(model, game=riesz.MarginalProduct(X))(X[:3]).values.shape
+    (3, 2)
+    """
 
     name: ClassVar[str] = "marginal-product"
     takes_a_kernel: ClassVar[bool] = True
@@ -119,6 +201,15 @@ class Observational(Game):
         for comparison.
     n_conditional_samples : int, default 100
         For these samplers: number of draws for each coalition and row.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> from riesz.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> model = riesz.Expansion(RBF(1.5), points=X, coef=X[:, 0])
+    >>> riesz.Explainer(model, game=riesz.Observational(X, conditional_ridge=0.01))(X[:3]).values.shape
+    (3, 2)
     """
 
     name: ClassVar[str] = "observational"

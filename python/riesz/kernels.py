@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import reduce, wraps
 from typing import Any
 
 import numpy as np
@@ -63,8 +63,19 @@ _ARGUMENTS = {kind: arguments for kind, _, arguments in _core.factors()}
 _MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52", float("inf"): "rbf"}
 
 
+#: Names of arguments in other places, and the names here: of GPyTorch and of the command line.
+_ALIASES = {"lengthscale": "length_scale", "period": "periodicity", "period_length": "periodicity"}
+
+
 class Kernel:
-    """Base class of kernels: ``+`` and ``*`` with kernels and nonnegative numbers."""
+    """Base class of kernels: ``+`` and ``*`` with kernels and nonnegative numbers.
+
+    Examples
+    --------
+    >>> from riesz.kernels import RBF, Linear
+    >>> 2.0 * RBF() * Linear() + 1.0
+    Constant(2.0) * RBF() * Linear() + Constant(1.0)
+    """
 
     def _terms(self, names: Sequence[str]) -> list[_core._Term]:
         """Returns the kernel expanded into products: (scale, factors) of each product, and a factor as its
@@ -143,7 +154,18 @@ class _Pair(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Sum(_Pair):
-    """``left + right``."""
+    """``left + right``.
+
+    Parameters
+    ----------
+    left, right : Kernel
+
+    Examples
+    --------
+    >>> from riesz.kernels import RBF, Linear, Sum
+    >>> Sum(RBF(), Linear()) == RBF() + Linear()
+    True
+    """
 
     left: Kernel
     right: Kernel
@@ -157,7 +179,18 @@ class Sum(_Pair):
 
 @dataclass(frozen=True, repr=False)
 class Product(_Pair):
-    """``left * right``."""
+    """``left * right``.
+
+    Parameters
+    ----------
+    left, right : Kernel
+
+    Examples
+    --------
+    >>> from riesz.kernels import RBF, Linear, Product
+    >>> Product(RBF(), Linear()) == RBF() * Linear()
+    True
+    """
 
     left: Kernel
     right: Kernel
@@ -176,7 +209,18 @@ class Product(_Pair):
 
 @dataclass(frozen=True, repr=False)
 class Constant(Kernel):
-    """A nonnegative constant."""
+    """A nonnegative constant.
+
+    Parameters
+    ----------
+    value : float, default 1
+
+    Examples
+    --------
+    >>> from riesz.kernels import RBF, Constant
+    >>> Constant(2.0) * RBF() == 2.0 * RBF()
+    True
+    """
 
     value: float = 1.0
 
@@ -369,7 +413,22 @@ class _Stationary(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class RBF(_Stationary):
-    """``exp(-½ Σ_c (u_c - v_c)² / length_scale_c²)``, the Gaussian kernel."""
+    """``exp(-½ Σ_c (u_c - v_c)² / length_scale_c²)``, the Gaussian kernel.
+
+    Parameters
+    ----------
+    length_scale : float, list of floats, "median" or "median_per_feature", default 1
+        One for all columns, or one per column, which are then tuned one by one.
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> model = riesz.Expansion(riesz.kernels.RBF(2.0), points=np.zeros((1, 2)), coef=[1.0])
+    >>> float(model.predict([[2.0, 0.0]])[0]) == float(np.exp(-0.5))
+    True
+    """
 
     length_scale: Lengths = 1.0
     columns: Columns = None
@@ -377,7 +436,22 @@ class RBF(_Stationary):
 
 @dataclass(frozen=True, repr=False)
 class Laplacian(_Stationary):
-    """``exp(-Σ_c |u_c - v_c| / length_scale_c)``; scikit-learn's ``gamma`` is ``1 / length_scale``."""
+    """``exp(-Σ_c |u_c - v_c| / length_scale_c)``; scikit-learn's ``gamma`` is ``1 / length_scale``.
+
+    Parameters
+    ----------
+    length_scale : float, list of floats, "median" or "median_per_feature", default 1
+        One for all columns, or one per column, which are then tuned one by one.
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> model = riesz.Expansion(riesz.kernels.Laplacian(2.0), points=np.zeros((1, 2)), coef=[1.0])
+    >>> float(model.predict([[2.0, 0.0]])[0]) == float(np.exp(-1.0))
+    True
+    """
 
     length_scale: Lengths = 1.0
     columns: Columns = None
@@ -385,7 +459,22 @@ class Laplacian(_Stationary):
 
 @dataclass(frozen=True, repr=False)
 class Cauchy(_Stationary):
-    """``Π_c 1 / (1 + (u_c - v_c)² / length_scale_c²)``."""
+    """``Π_c 1 / (1 + (u_c - v_c)² / length_scale_c²)``.
+
+    Parameters
+    ----------
+    length_scale : float, list of floats, "median" or "median_per_feature", default 1
+        One for all columns, or one per column, which are then tuned one by one.
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> model = riesz.Expansion(riesz.kernels.Cauchy(2.0), points=np.zeros((1, 2)), coef=[1.0])
+    >>> float(model.predict([[2.0, 0.0]])[0])
+    0.5
+    """
 
     length_scale: Lengths = 1.0
     columns: Columns = None
@@ -395,9 +484,27 @@ class Cauchy(_Stationary):
 class Matern(_Stationary):
     """The Matérn kernel with ``nu`` 0.5, 1.5, 2.5 or infinity.
 
-    With ``isotropic=True``, as in scikit-learn, it depends on the Euclidean distance over all its columns, so
-    values are exact only if these columns are one player. With ``isotropic=False`` it is the product over
-    columns of one-column Matérn kernels, and each column can be a player."""
+    With ``isotropic=True``, as in scikit-learn, it depends on the Euclidean distance over all its columns.
+    Shapley values are then exact only if these columns are one player, or if there are few enough players to
+    compute all coalitions. Otherwise values are estimated, and the ``reason`` of :class:`riesz.Explainer`
+    says so. With ``isotropic=False`` it is the product over columns of one-column Matérn kernels, as on the
+    command line, and values are exact with every column as a player.
+
+    Parameters
+    ----------
+    length_scale : float, list of floats, "median" or "median_per_feature", default 1
+        One for all columns, or one per column, which are then tuned one by one.
+    nu : {0.5, 1.5, 2.5, inf}, default 1.5
+    isotropic : bool, default True
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> from riesz.kernels import Matern
+    >>> Matern(2.0, nu=2.5, isotropic=False)
+    Matern(length_scale=2.0, nu=2.5, isotropic=False)
+    """
 
     length_scale: Lengths = 1.0
     nu: float = 1.5
@@ -414,7 +521,29 @@ class Matern(_Stationary):
 
 @dataclass(frozen=True, repr=False)
 class RationalQuadratic(_Stationary):
-    """``(1 + r² / (2 alpha))^-alpha``; ``isotropic`` as for :class:`Matern`."""
+    """``(1 + r² / (2 alpha))^-alpha``.
+
+    With ``isotropic=True``, as in scikit-learn, r is the Euclidean distance over all its columns, and values
+    are usually estimated; with ``isotropic=False``, as on the command line, it is a product over columns, and
+    values are exact. See :class:`Matern`.
+
+    Parameters
+    ----------
+    length_scale : float, list of floats, "median" or "median_per_feature", default 1
+        One for all columns, or one per column, which are then tuned one by one.
+    alpha : float, default 1
+        The larger, the nearer to :class:`RBF`.
+    isotropic : bool, default True
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> kernel = riesz.kernels.RationalQuadratic(1.0, alpha=1.0)
+    >>> float(riesz.Expansion(kernel, points=[[0.0, 0.0]], coef=[1.0]).predict([[1.0, 1.0]])[0])
+    0.5
+    """
 
     length_scale: Lengths = 1.0
     alpha: float = 1.0
@@ -432,7 +561,28 @@ class ANOVA(_Stationary):
 
     The functional game of this kernel is the functional ANOVA of the model: the base value is the mean, an
     absent column is averaged over, and Shapley values have the posterior covariance of a Gaussian process
-    (Durrande et al. 2013; Lu et al. 2022)."""
+    (Durrande et al. 2013; Lu et al. 2022).
+
+    Parameters
+    ----------
+    length_scale : float, list of floats, "median" or "median_per_feature", default 1
+        One for all columns, or one per column, which are then tuned one by one.
+    variance : float, default 1
+        Weight of a column's part.
+    center, scale : float, list of floats, "mean" and "std", default 0 and 1
+        Mean and standard deviation of the distribution of ``X``.
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> kernel = riesz.kernels.ANOVA("median_per_feature", center="mean", scale="std")
+    >>> model = riesz.KernelRidge(0.1, kernel=kernel).fit(X, X[:, 0] * X[:, 1])
+    >>> bool(riesz.Explainer(model, game="functional")(X[:3]).certificate.holds)
+    True
+    """
 
     length_scale: Lengths = 1.0
     variance: float = 1.0
@@ -465,7 +615,24 @@ def _is_rule(name: str, value: Any, rule: str) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class Periodic(Kernel):
-    """``Π_c exp(-2 sin²(π (u_c - v_c) / periodicity) / length_scale²)``."""
+    """``Π_c exp(-2 sin²(π (u_c - v_c) / periodicity) / length_scale²)``, with scikit-learn's names of the
+    arguments. ``period``, as on the command line, and GPyTorch's ``period_length`` are the same as
+    ``periodicity``.
+
+    Parameters
+    ----------
+    length_scale : float, default 1
+    periodicity : float, default 1
+        The period, in the columns' own units.
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> from riesz.kernels import Periodic
+    >>> Periodic(period=12.0, columns=["month"])
+    Periodic(periodicity=12.0, columns=['month'])
+    """
 
     length_scale: float = 1.0
     periodicity: float = 1.0
@@ -474,7 +641,22 @@ class Periodic(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Linear(Kernel):
-    """``Σ_c (u_c - center_c) (v_c - center_c) / scale_c²``."""
+    """``Σ_c (u_c - center_c) (v_c - center_c) / scale_c²``.
+
+    Parameters
+    ----------
+    center, scale : float or list of floats, default 0 and 1
+        One for all columns, or one per column.
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> model = riesz.Expansion(riesz.kernels.Linear(), points=[[1.0, 2.0]], coef=[1.0])
+    >>> float(model.predict([[3.0, 4.0]])[0])
+    11.0
+    """
 
     center: Scalars = 0.0
     scale: Scalars = 1.0
@@ -487,7 +669,22 @@ class Polynomial(Kernel):
 
     It is not a product over columns. Values are still exact up to degree 20 in the interventional, baseline
     and marginal-product games, if it is a term of its own. The functional game takes it only if all its
-    columns are in one group."""
+    columns are in one group.
+
+    Parameters
+    ----------
+    degree : int, default 3
+    gamma, coef0 : float, default 1
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> model = riesz.Expansion(riesz.kernels.Polynomial(2), points=[[1.0, 2.0]], coef=[1.0])
+    >>> round(float(model.predict([[3.0, 4.0]])[0]), 9)
+    144.0
+    """
 
     degree: int = 3
     gamma: float = 1.0
@@ -500,7 +697,22 @@ class Sigmoid(Kernel):
     """``tanh(gamma Σ_c u_c v_c + coef0)``.
 
     It is neither positive definite nor a product over columns. Support vector machines may have it, as in
-    LIBSVM; their values are estimated from their predictions with a background."""
+    LIBSVM; their values are estimated from their predictions with a background.
+
+    Parameters
+    ----------
+    gamma : float, default 1
+    coef0 : float, default 0
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> model = riesz.Expansion(riesz.kernels.Sigmoid(0.1), points=[[1.0, 2.0]], coef=[1.0])
+    >>> bool(np.isclose(model.predict([[3.0, 4.0]])[0], np.tanh(1.1)))
+    True
+    """
 
     gamma: float = 1.0
     coef0: float = 0.0
@@ -510,7 +722,24 @@ class Sigmoid(Kernel):
 @dataclass(frozen=True, repr=False)
 class ExponentialDotProduct(Kernel):
     """``exp(gamma Σ_c (u_c - center_c) (v_c - center_c) / scale_c²)``, a product over columns. With one
-    support point it is a multiplicative model, such as a generalised linear model with a log link."""
+    support point it is a multiplicative model, such as a generalised linear model with a log link.
+
+    Parameters
+    ----------
+    gamma : float, default 1
+    center, scale : float or list of floats, default 0 and 1
+        One for all columns, or one per column.
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> kernel = riesz.kernels.ExponentialDotProduct(0.1)
+    >>> model = riesz.Expansion(kernel, points=[[1.0, 2.0]], coef=[1.0])
+    >>> bool(np.isclose(model.predict([[3.0, 4.0]])[0], np.exp(1.1)))
+    True
+    """
 
     gamma: float = 1.0
     center: Scalars = 0.0
@@ -520,7 +749,42 @@ class ExponentialDotProduct(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Categorical(Kernel):
-    """The product over columns of 1 if two codes are equal, and ``similarity`` if they differ."""
+    """The product over columns of 1 if two codes are equal, and ``similarity`` if they differ.
+
+    Parameters
+    ----------
+    similarity : float, default 0.5
+        The value for two different levels, from 0 to 1.
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all columns of categories.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> kernel = riesz.kernels.Categorical(0.25)
+    >>> riesz.Expansion(kernel, points=[[0.0, 1.0]], coef=[1.0]).predict([[0.0, 1.0], [0.0, 2.0]])
+    array([1.  , 0.25])
+    """
 
     similarity: float = 0.5
     columns: Columns = None
+
+
+def _accept_aliases(factor: type[Kernel]) -> None:
+    """Lets the constructor of a factor take arguments under their names in other libraries."""
+    plain, known = factor.__init__, {field.name for field in fields(factor)}  # type: ignore[arg-type]  # a dataclass
+
+    @wraps(plain)
+    def init(self, *args, **arguments):
+        for alias in [alias for alias in arguments if _ALIASES.get(alias) in known]:
+            name = _ALIASES[alias]
+            if name in arguments:
+                raise TypeError(f"{factor.__name__}: {alias} and {name} are the same argument: give one")
+            arguments[name] = arguments.pop(alias)
+        plain(self, *args, **arguments)
+
+    factor.__init__ = init  # type: ignore[method-assign]
+
+
+for _class_name in set(_CLASSES.values()):
+    _accept_aliases(globals()[_class_name])

@@ -294,7 +294,7 @@ def test_refits_say_how_far_values_vary(tmp_path):
     again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
     assert np.allclose(again.std, riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS).std, rtol=1e-12)
     with pytest.raises(ValueError, match="protected"):
-        riesz.KernelRidge(n_bootstrap=5, protect=[0]).fit(X[:30], y[:30])
+        riesz.KernelRidge(n_bootstrap=5, protect=[0], kernel="rbf", gamma="scale").fit(X[:30], y[:30])
 
 
 def test_estimators_are_fitted_again(tmp_path):
@@ -356,7 +356,7 @@ def test_the_jackknife_leaves_out_rows():
         explanation.covariance, np.einsum("irj,irl->rjl", deviations, deviations) * 29 / 30, rtol=1e-8
     )
     with pytest.raises(ValueError, match="leave one of the two out"):
-        riesz.KernelRidge(jackknife=True, n_bootstrap=5).fit(X[:30], y[:30])
+        riesz.KernelRidge(jackknife=True, n_bootstrap=5, kernel="rbf", gamma="scale").fit(X[:30], y[:30])
 
 
 def test_covariances_of_the_observational_game():
@@ -484,4 +484,4 @@ def test_settings_of_refits_are_checked():
             with pytest.raises((ValueError, TypeError), match="random_state"):
                 estimator(n_bootstrap=5, **options).fit(X[:20], y[:20])
     with pytest.raises(ValueError, match="jackknife = 'no': it is True or False"):
-        riesz.KernelRidge(jackknife="no").fit(X[:20], y[:20])
+        riesz.KernelRidge(jackknife="no", kernel="rbf", gamma="scale").fit(X[:20], y[:20])

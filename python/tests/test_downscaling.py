@@ -905,7 +905,7 @@ def test_bad_input_is_refused():
         ({"aggregate": "max"}, "aggregate = 'max': it is one of 'mean', 'sum'"),
         ({"operator": "both"}, "operator = 'both'"),
         ({"optimizer": "adam"}, "optimizer = 'adam'"),
-        ({"kernel": "rbf"}, "kernel = 'rbf': it is a kernel of riesz.kernels"),
+        ({"kernel": 3}, "kernel = 3: it is a kernel of riesz.kernels or an expression"),
         ({"row_noise": -1.0}, "row_noise = -1.0: it is a number, not negative, or 'auto'"),
         ({"n_hyperparameter_samples": 1}, "n_hyperparameter_samples = 1: it is a whole number from 2"),
         (

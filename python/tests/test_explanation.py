@@ -620,7 +620,7 @@ def test_files_take_their_columns_by_name(tmp_path, data):
     """Rows are matched by column names, and other columns are ignored, as on the command line."""
     X, y = data
     frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
-    riesz.KernelRidge().fit(frame, y).save(tmp_path / "m.riesz")
+    riesz.KernelRidge(kernel="rbf", gamma="scale").fit(frame, y).save(tmp_path / "m.riesz")
     model = riesz.Expansion.load(tmp_path / "m.riesz")
     extended = frame.assign(zip=7, x2=1.0)[["zip", "bp", "x2", "age", "bmi", "sex"]]
     explainer = riesz.Explainer(model, extended[:5])

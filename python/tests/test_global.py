@@ -204,7 +204,9 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="posterior"):
         riesz.sobol_indices(SVR().fit(X, y), X, posterior=True)
     with pytest.raises(ValueError, match="outputs"):
-        riesz.Explainer(riesz.KernelRidge().fit(X, np.column_stack([y, y])), X)(X).importance()
+        riesz.Explainer(riesz.KernelRidge(kernel="rbf", gamma="scale").fit(X, np.column_stack([y, y])), X)(
+            X
+        ).importance()
     process = GaussianProcessRegressor(SklearnRBF(1.0), alpha=0.1, optimizer=None).fit(X, y)
     with pytest.raises(ValueError, match="n_orders"):
         riesz.sage_values(process, X, y, n_orders=0)

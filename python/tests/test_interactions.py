@@ -112,7 +112,9 @@ def test_invalid_orders_are_refused():
             riesz.Explainer(model, BACKGROUND, **settings)
     wide = np.zeros((2, 3000))
     with pytest.raises(ValueError, match="3000 players have more than 16777216 sets of up to 3"):
-        riesz.Explainer(riesz.KernelRidge().fit(wide, [0.0, 1.0]), index="k-SII", order=3)
+        riesz.Explainer(
+            riesz.KernelRidge(kernel="rbf", gamma="scale").fit(wide, [0.0, 1.0]), index="k-SII", order=3
+        )
 
 
 def test_pairs_with_groups_outputs_and_files(tmp_path):

@@ -19,7 +19,7 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 4))
 y = np.sin(X[:, 0]) + X[:, 1]
 labels = (y > 0).astype(int)
-model = KernelRidge().fit(X, y)
+model = KernelRidge(kernel="rbf", gamma="scale").fit(X, y)
 process = GaussianProcessRegressor(optimizer=None).fit(X, y)
 classifier = GaussianProcessClassifier(optimizer=None).fit(X[:100], labels[:100])
 explainers = [
@@ -36,8 +36,8 @@ work = [
     lambda: process.predict(X, return_std=True)[1],
     lambda: process.predict(X, return_cov=True)[1],
     lambda: process.sample_y(X[:5]),
-    lambda: KernelRidge("auto").fit(X, y).predict(X),
-    lambda: KernelRidge(protect=[0]).fit(X, y).predict(X),
+    lambda: KernelRidge("auto", kernel="rbf", gamma="scale").fit(X, y).predict(X),
+    lambda: KernelRidge(protect=[0], kernel="rbf", gamma="scale").fit(X, y).predict(X),
     lambda: KernelLogisticRegression().fit(X, labels).predict(X),
     lambda: SVC(C="auto").fit(X, labels).predict(X),
     lambda: SVR().fit(X, y).predict(X),
@@ -110,8 +110,10 @@ ard = rk.RBF([1.0] * 20)
 work = {
     "exact values": lambda: riesz.Explainer(model, background=X[:200])(X),
     "preparing": lambda: riesz.Explainer(model, background=many, n_jobs=1),
-    "krr": lambda: KernelRidge("auto", folds=300).fit(x, y[some]),
-    "krr with protection": lambda: KernelRidge(protect=[0]).fit(np.tile(X[:9000], (1, 4)), y[:9000]),
+    "krr": lambda: KernelRidge("auto", folds=300, kernel="rbf", gamma="scale").fit(x, y[some]),
+    "krr with protection": lambda: KernelRidge(protect=[0], kernel="rbf").fit(
+        np.tile(X[:9000], (1, 4)), y[:9000]
+    ),
     "klr": lambda: KernelLogisticRegression("auto", folds=300).fit(x, labels[some]),
     "gp": lambda: GaussianProcessRegressor(ard, n_restarts_optimizer=50).fit(x, y[some]),
     "gpc": lambda: GaussianProcessClassifier(ard, n_restarts_optimizer=50).fit(x, labels[some]),

@@ -146,7 +146,7 @@ def test_invalid_protection_is_refused():
     with pytest.raises(riesz.UnsupportedModelError, match="ties the columns"):
         riesz.KernelRidge(protect=[0], kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y)
     with pytest.raises(ValueError, match="protects no feature"):
-        riesz.protection_path(riesz.KernelRidge(), X, y, [0.0])
+        riesz.protection_path(riesz.KernelRidge(kernel="rbf", gamma="scale"), X, y, [0.0])
 
 
 def test_classifier_paths_start_from_the_previous_fit():

@@ -359,7 +359,7 @@ def test_names_of_levels_leave_room_for_the_swarm():
     X = pd.DataFrame(
         {"a": rng.normal(size=80), "make": rng.choice([f"Manufacturer {i}" for i in range(6)], 80)}
     )
-    model = riesz.KernelRidge().fit(X, X["a"])
+    model = riesz.KernelRidge(kernel="rbf", gamma="scale").fit(X, X["a"])
     ax = plots.beeswarm(riesz.Explainer(model, X[:10])(X))
     ax.figure.canvas.draw()
     assert ax.get_window_extent().width > 0.4 * ax.figure.bbox.width

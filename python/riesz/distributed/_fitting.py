@@ -15,6 +15,8 @@ import numpy as np
 
 from .. import _core
 from .._expansion import Expansion
+from .._kernel_expressions import to_expression
+from ..kernels import Kernel
 from ._data import Data, Unit, in_order, levels_of, opened
 from ._engines import engine_of
 from ._storage import stored
@@ -145,7 +147,7 @@ def fit(
     *,
     n_landmarks: int,
     model: str = "krr",
-    kernel: str = "rbf",
+    kernel: str | Kernel = "rbf",
     alpha: float | str = "auto",
     fit_intercept: bool = True,
     standardize: bool = True,
@@ -190,15 +192,16 @@ def fit(
         The model, see above. A Gaussian process has one target and no weights, and its expansion has a
         posterior. ``alpha``, ``fit_intercept`` and ``folds`` apply to regressions with a ridge;
         ``corrections``, ``solver`` and ``tolerance`` apply to kernel ridge regression.
-    kernel : str
-        A kernel expression, as on the command line: ``"rbf"``, ``"rbf(age) * categorical(city) + linear"``.
+    kernel : str or riesz.kernels.Kernel
+        A kernel expression, as on the command line: ``"rbf"``, ``"rbf(age) * categorical(city) + linear"``;
+        or a kernel object, whose columns are given by name and whose numbers are in the columns' own units.
     alpha : float or "auto"
         The ridge; ``"auto"`` minimises the squared error on ``folds`` folds, all from one pass; rows are
         assigned to folds by their content. For logistic regression it minimises the log loss on folds of
         1,000 rows; conjugate gradients use the sample. Multiples of the length scales are then compared on
         2,000 rows, unless ``fixed_kernel``.
     standardize : bool
-        Whether length scales are in units of the columns' standard deviations.
+        Whether length scales of an expression are in units of the columns' standard deviations.
     corrections : int
         Number of passes that correct the solution and give its proved bounds (:meth:`LandmarkFit.bounds`).
         One more pass follows if the bounds are poor and can be improved.
@@ -255,9 +258,8 @@ def fit(
     if model == "gpc" and sample_weight is not None:
         raise ValueError("sample_weight belongs to models 'krr' and 'klr', not to 'gpc'")
     if not isinstance(kernel, str):
-        raise TypeError(
-            f"kernel is a {type(kernel).__name__}: give an expression, such as 'rbf(age, bmi) + 0.5*linear'"
-        )
+        # Numbers in kernel objects are in the columns' own units.
+        kernel, standardize = to_expression(kernel), False
     rows = opened(data, targets, features, sample_weight, categorical, classes=is_classifier)
     kinds: dict[str, Any] = {
         "krr": "ridge",
