@@ -5,8 +5,10 @@ use std::sync::Arc;
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use riesz::global::{Components, Labels, Sage, Sensitivity};
+use riesz::global::{Components, Curve, Labels, Sage, Sensitivity};
+use riesz::model_card::CardEntry;
 use riesz::{Background, Matrix, Posterior};
+use riesz_report::{ImportancePage, Overall};
 
 use crate::error::{raise, refuse};
 use crate::explanation::Explanation;
@@ -24,17 +26,26 @@ fn background(
 
 type Array<'py> = Bound<'py, PyArray2<f64>>;
 
-/// Decomposes the variance of each output. Returns the explanation, whose predictions are the variances; the
-/// first-order parts, Shapley effects and total parts, outputs × players; and the error bound of each output.
+/// The decomposition of the variance of each output: the explanation, whose predictions are the variances;
+/// the first-order parts, Shapley effects and total parts, outputs × players; and the error bound of each
+/// output.
+#[pyclass(frozen, get_all, module = "riesz._core")]
+pub(crate) struct SobolIndices {
+    explanation: Py<Explanation>,
+    first_order: Py<PyArray2<f64>>,
+    effects: Py<PyArray2<f64>>,
+    total_order: Py<PyArray2<f64>>,
+    bound: Vec<f64>,
+    /// The whole result as JSON, for files and pages.
+    record: String,
+}
+
+/// Decomposes the variance of each output.
 ///
 /// `draws` are the number of posterior draws and their seed: each draw is then an output, output after
 /// output. Without `draws`, `posterior` gives posterior means.
 #[pyfunction]
-#[allow(
-    clippy::too_many_arguments,
-    clippy::type_complexity,
-    reason = "called by name from one place in Python"
-)]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn sobol_indices<'py>(
     py: Python<'py>,
     model: &Expansion,
@@ -45,7 +56,7 @@ pub(crate) fn sobol_indices<'py>(
     posterior: bool,
     draws: Option<(usize, u64)>,
     threads: Option<usize>,
-) -> PyResult<(Explanation, Array<'py>, Array<'py>, Array<'py>, Vec<f64>)> {
+) -> PyResult<SobolIndices> {
     let (model, covariance) = (model.model.clone(), model.covariance.clone());
     let inputs = background(&model, &rows, weights)?;
     let sensitivity = Sensitivity {
@@ -66,14 +77,81 @@ pub(crate) fn sobol_indices<'py>(
     };
     let indices = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
     let (m, p) = (indices.explanation.outputs(), indices.explanation.players.len());
-    let array = |read: &dyn Fn(usize) -> Vec<f64>| -> PyResult<Array<'py>> {
-        Ok(matrix(m, p, (0..m).flat_map(read).collect())?.into_pyarray(py))
+    let array = |read: &dyn Fn(usize) -> Vec<f64>| -> PyResult<Py<PyArray2<f64>>> {
+        Ok(matrix(m, p, (0..m).flat_map(read).collect())?.into_pyarray(py).unbind())
     };
-    let first = array(&|o| indices.first_order(o).to_vec())?;
-    let effects = array(&|o| indices.effects(o).to_vec())?;
-    let total = array(&|o| indices.total_order(o).to_vec())?;
-    let bound = (0..m).map(|o| indices.bound(o)).collect();
-    Ok((Explanation::new(indices.explanation, None), first, effects, total, bound))
+    Ok(SobolIndices {
+        record: serde_json::to_string(&indices).map_err(refuse)?,
+        first_order: array(&|o| indices.first_order(o).to_vec())?,
+        effects: array(&|o| indices.effects(o).to_vec())?,
+        total_order: array(&|o| indices.total_order(o).to_vec())?,
+        bound: (0..m).map(|o| indices.bound(o)).collect(),
+        explanation: Py::new(py, Explanation::new(indices.explanation, None))?,
+    })
+}
+
+fn read_indices(record: &str) -> PyResult<riesz::SobolIndices> {
+    serde_json::from_str(record).map_err(refuse)
+}
+
+fn read_values(record: &str) -> PyResult<riesz::global::SageValues> {
+    serde_json::from_str(record).map_err(refuse)
+}
+
+/// Importance as the text of a JSON file, from its JSON: SAGE values if `of_loss`, or Sobol indices.
+#[pyfunction]
+pub(crate) fn importance_record(record: &str, of_loss: bool) -> PyResult<String> {
+    let record = match of_loss {
+        true => riesz_report::sage_record(&read_values(record)?),
+        false => riesz_report::sobol_record(&read_indices(record)?),
+    };
+    Ok(format!("{:#}\n", record.map_err(refuse)?))
+}
+
+/// The model, its input rows with their weights, and the players, for the curves of a page.
+type CurveInput<'py> = (
+    PyRef<'py, Expansion>,
+    PyReadonlyArray2<'py, f64>,
+    Option<PyReadonlyArray1<'py, f64>>,
+    Vec<(String, Vec<usize>)>,
+);
+
+/// The page of Sobol indices with their curves, or of SAGE values with their explanation, from the JSON of
+/// the indices or values.
+#[pyfunction]
+pub(crate) fn importance_page(
+    record: &str,
+    title: Option<String>,
+    target: Option<String>,
+    curves: Option<CurveInput<'_>>,
+    explanation: Option<&Explanation>,
+    facts: Vec<(String, String)>,
+    max_display: usize,
+) -> PyResult<String> {
+    let title = title.unwrap_or_else(|| riesz_report::importance_title(target.as_slice()));
+    let facts = facts.iter().map(|(name, value)| CardEntry::new(name, value));
+    let page = |ranking: Overall<'_>, curves: &[Curve]| {
+        let page = ImportancePage { title: &title, ranking, curves, max_display };
+        riesz_report::importance_report(&page).map_err(raise)
+    };
+    if let Some(explanation) = explanation {
+        let values = read_values(record)?;
+        let mut explanation = explanation.inner.clone();
+        explanation.provenance.run.extend(facts);
+        return page(Overall::Loss { values: &values, explanation: &explanation }, &[]);
+    }
+    let mut indices = read_indices(record)?;
+    indices.explanation.provenance.run.extend(facts);
+    let curves = match curves {
+        None => Vec::new(),
+        Some((model, rows, weights, groups)) => {
+            let inputs = background(&model.model, &rows, weights)?;
+            let groups = players(model.model.columns(), groups)?;
+            let with_posterior = (&*model.model, model.covariance.as_deref());
+            riesz_report::importance_curves(with_posterior, &inputs, Some(groups), &indices).map_err(raise)?
+        }
+    };
+    page(Overall::Variance(&indices), &curves)
 }
 
 /// SAGE values with their errors.
@@ -87,6 +165,8 @@ pub(crate) struct SageValues {
     loss: f64,
     measure: String,
     coalitions: usize,
+    /// The whole result as JSON, for files and pages.
+    record: String,
 }
 
 /// Computes SAGE values, the players' parts in reducing the loss on labelled rows. Labels are codes of
@@ -133,6 +213,7 @@ pub(crate) fn sage_values<'py>(
         interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
     let list = |numbers: Vec<f64>| numbers.into_pyarray(py).unbind();
     Ok(SageValues {
+        record: serde_json::to_string(&sage_values).map_err(refuse)?,
         explanation: Py::new(py, Explanation::new(explanation, None))?,
         values: list(sage_values.values),
         std_error: sage_values.std_error.map(list),

@@ -19,7 +19,9 @@ pub use effect::EffectPage;
 pub use effect_page::effect_report;
 pub use format::number;
 pub use html::{ReportOptions, report};
-pub use importance_page::{ImportancePage, importance_report};
+pub use importance_page::{
+    ImportancePage, importance_curves, importance_report, importance_title, sage_record, sobol_record,
+};
 pub use plot::{
     Overall, PLOTS, Plot, PlotOptions, Shows, render, render_causal_graph, render_component, render_effect,
     render_ladder, render_map, render_null, render_overall, render_preference_matrix, render_test,
@@ -27,4 +29,4 @@ pub use plot::{
 };
 pub use png::png;
 pub use svg::{Svg, Theme};
-pub use test_page::{TestPage, test_report};
+pub use test_page::{TestPage, TestSubject, largest_witnesses, test_report};
