@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,21 @@ def fit_abilities(
     }
 
 
+def sorted_labels(labels: Iterable[Any]) -> list[Any]:
+    """Returns labels by their numbers if all are numbers, otherwise by their texts."""
+    texts = {label: str(label) for label in labels}
+    try:
+        numbers = {label: float(text) for label, text in texts.items()}
+    except ValueError:
+        return sorted(texts, key=texts.__getitem__)
+    return sorted(texts, key=lambda label: (numbers[label], texts[label]))
+
+
 class _Labels:
     """Items that have labels and no features."""
 
     def __init__(self, duels: np.ndarray):
-        self.index = list(dict.fromkeys(duels.ravel().tolist()))
+        self.index = sorted_labels(dict.fromkeys(duels.ravel().tolist()))
 
     def __len__(self) -> int:
         return len(self.index)

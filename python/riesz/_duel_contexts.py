@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _core
 from . import kernels as rk
+from ._duel_tables import pairs_in
 from ._table_columns import ColumnTypes, Rows, _text, read, read_categories
 from ._validation import (
     _missing,
@@ -214,6 +215,7 @@ def check_optimizer(optimizer: Any) -> None:
 
 def pairs_of(duels: Any) -> np.ndarray:
     """Returns the pairs of names without conversion: numbers next to texts do not become texts."""
+    duels = pairs_in(collected(duels, "duels"))
     cells = duels if isinstance(duels, np.ndarray) else np.asarray(duels, dtype=object)
     if cells.dtype.kind == "O":
         missing = next((k for k, cell in enumerate(cells.ravel()) if is_missing(cell)), None)
@@ -246,13 +248,16 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
             row_of_label[label] = row
         unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in row_of_label]
         if unknown:
-            raise ValueError(f"duels name items that are not in the index of items: {_first(unknown)}")
+            raise ValueError(
+                f"duels name items that are not in the index of items: {_first(unknown)}; names in a column "
+                "become the index by items.set_index(…)"
+            )
         row_pairs = np.array([[row_of_label[label] for label in pair] for pair in cells.tolist()])
     else:
         if cells.dtype.kind not in "iu":
             raise TypeError(
                 "duels are pairs of numbers of rows of items; labels need items as a data frame with these "
-                "labels as its index"
+                "labels as its index (items.set_index(…))"
             )
         if cells.size and (cells.min() < 0 or cells.max() >= count):
             raise ValueError(

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use riesz::global::{Components, Curve, Labels, Sage, Sensitivity};
+use riesz::global::{Components, Curve, Labels, Sage, SampledSensitivity, Sensitivity, Shares};
 use riesz::model_card::CardEntry;
-use riesz::{Background, Matrix, Posterior};
+use riesz::{Background, Matrix, Posterior, Table};
 use riesz_report::{ImportancePage, Overall};
 
+use crate::black_box::{Failure, call};
 use crate::error::{raise, refuse};
 use crate::explanation::Explanation;
 use crate::thread_pools::{Threads, interruptible};
-use crate::{Expansion, NO_POSTERIOR, matrix, players, table};
+use crate::{Expansion, NO_POSTERIOR, NamedRows, matrix, players, sample, table};
 
 fn background(
     model: &riesz::KernelExpansion,
@@ -189,18 +190,7 @@ pub(crate) fn sage_values<'py>(
     let model = model.model.clone();
     let (x, background) =
         (table(model.columns(), x.as_array()).map_err(refuse)?, background(&model, &rows, weights)?);
-    let labels = match (numbers, classes) {
-        (_, Some(classes)) => Labels::Classes(classes),
-        (Some(numbers), None) => {
-            let targets: Array2<f64> = numbers.as_array().to_owned();
-            Labels::Numbers(Matrix::from_row_major(
-                targets.nrows(),
-                targets.ncols(),
-                targets.iter().copied().collect(),
-            ))
-        }
-        (None, None) => return Err(refuse("the labels are missing: give classes or numbers")),
-    };
+    let labels = labels(numbers, classes)?;
     let groups = Some(players(model.columns(), groups)?);
     let sage = Sage { groups, permutations, seed, ..Sage::default() };
     let stop = sage.stop.clone();
@@ -211,18 +201,101 @@ pub(crate) fn sage_values<'py>(
     };
     let (sage_values, explanation) =
         interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
-    let list = |numbers: Vec<f64>| numbers.into_pyarray(py).unbind();
-    Ok(SageValues {
-        record: serde_json::to_string(&sage_values).map_err(refuse)?,
-        explanation: Py::new(py, Explanation::new(explanation, None))?,
-        values: list(sage_values.values),
-        std_error: sage_values.std_error.map(list),
-        sampling_error: sage_values.sampling_error.map(list),
-        base_loss: sage_values.base_loss,
-        loss: sage_values.loss,
-        measure: sage_values.measure,
-        coalitions: sage_values.coalitions,
-    })
+    SageValues::new(py, sage_values, explanation)
+}
+
+impl SageValues {
+    fn new(
+        py: Python<'_>,
+        sage_values: riesz::global::SageValues,
+        explanation: riesz::Explanation,
+    ) -> PyResult<Self> {
+        let list = |numbers: Vec<f64>| numbers.into_pyarray(py).unbind();
+        Ok(SageValues {
+            record: serde_json::to_string(&sage_values).map_err(refuse)?,
+            explanation: Py::new(py, Explanation::new(explanation, None))?,
+            values: list(sage_values.values),
+            std_error: sage_values.std_error.map(list),
+            sampling_error: sage_values.sampling_error.map(list),
+            base_loss: sage_values.base_loss,
+            loss: sage_values.loss,
+            measure: sage_values.measure,
+            coalitions: sage_values.coalitions,
+        })
+    }
+}
+
+/// The labels of rows: codes of classes, or numbers (rows × outputs).
+fn labels(numbers: Option<PyReadonlyArray2<'_, f64>>, classes: Option<Vec<usize>>) -> PyResult<Labels> {
+    match (numbers, classes) {
+        (_, Some(classes)) => Ok(Labels::Classes(classes)),
+        (Some(numbers), None) => {
+            let targets: Array2<f64> = numbers.as_array().to_owned();
+            let (rows, columns) = (targets.nrows(), targets.ncols());
+            Ok(Labels::Numbers(Matrix::from_row_major(rows, columns, targets.iter().copied().collect())))
+        }
+        (None, None) => Err(refuse("the labels are missing: give classes or numbers")),
+    }
+}
+
+/// A table of background rows and their weights.
+type WeightedRows<'py> = (NamedRows<'py>, Option<Vec<f64>>);
+
+fn weighted((rows, weights): WeightedRows<'_>) -> PyResult<Background> {
+    Ok(Background { rows: sample(rows)?, weights })
+}
+
+/// Computes SAGE values of `function`, from arrays (rows, columns) to arrays (rows, outputs).
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+pub(crate) fn sage_of_function<'py>(
+    py: Python<'py>,
+    function: &Bound<'py, PyAny>,
+    x: NamedRows<'py>,
+    numbers: Option<PyReadonlyArray2<'py, f64>>,
+    classes: Option<Vec<usize>>,
+    rows: WeightedRows<'py>,
+    groups: Vec<(String, Vec<usize>)>,
+    permutations: usize,
+    seed: u64,
+) -> PyResult<SageValues> {
+    let (x, background, labels) = (sample(x)?, weighted(rows)?, labels(numbers, classes)?);
+    let groups = Some(players(x.columns(), groups)?);
+    let sage = Sage { groups, permutations, seed, ..Sage::default() };
+    let predict = |rows: &Table| -> Result<Matrix, Failure> { call(py, function, rows) };
+    let values = sage.run_function(predict, &x, &labels, &background)?;
+    let explanation = values.explanation_of_function(&x, seed);
+    SageValues::new(py, values, explanation)
+}
+
+/// Estimated shares and their standard errors, outputs × players.
+type EstimatedShares<'py> = (Array<'py>, Array<'py>);
+
+/// Estimates the decomposition of the variance of each output of `function`, from arrays (rows, columns) to
+/// arrays (rows, outputs). Returns the explanation, first-order indices, Shapley effects and total indices,
+/// and the number of evaluated rows.
+#[pyfunction]
+#[allow(clippy::type_complexity, reason = "called by name from one place in Python")]
+pub(crate) fn sobol_of_function<'py>(
+    py: Python<'py>,
+    function: &Bound<'py, PyAny>,
+    rows: WeightedRows<'py>,
+    groups: Vec<(String, Vec<usize>)>,
+    samples: usize,
+    seed: u64,
+) -> PyResult<(Explanation, [EstimatedShares<'py>; 3], usize)> {
+    let inputs = weighted(rows)?;
+    let groups = Some(players(inputs.rows.columns(), groups)?);
+    let sensitivity = SampledSensitivity { groups, samples, seed, ..SampledSensitivity::default() };
+    let predict = |rows: &Table| -> Result<Matrix, Failure> { call(py, function, rows) };
+    let indices = sensitivity.run(&inputs, predict)?;
+    let (m, p) = (indices.variance.len(), indices.explanation.players.len());
+    let array = |numbers: Vec<f64>| -> PyResult<Array<'py>> { Ok(matrix(m, p, numbers)?.into_pyarray(py)) };
+    let shares = |shares: Shares| -> PyResult<EstimatedShares<'py>> {
+        Ok((array(shares.values)?, array(shares.std_error)?))
+    };
+    let shares = [shares(indices.first_order)?, shares(indices.effects)?, shares(indices.total_order)?];
+    Ok((Explanation::new(indices.explanation, None), shares, indices.evaluations))
 }
 
 /// A component of a model's functional ANOVA at some rows, rows × outputs, and its posterior standard

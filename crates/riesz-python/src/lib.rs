@@ -758,7 +758,8 @@ mod _core {
 
     #[pymodule_export]
     use super::global::{
-        SageValues, SobolIndices, component, importance_page, importance_record, sage_values, sobol_indices,
+        SageValues, SobolIndices, component, importance_page, importance_record, sage_of_function,
+        sage_values, sobol_indices, sobol_of_function,
     };
 
     #[pymodule_export]
