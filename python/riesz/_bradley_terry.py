@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from . import _core
-from ._duel_contexts import pairs_of, read_items, rows_of
+from ._duel_contexts import NameList, read_items, rows_of
 from ._expansion import Expansion
 from ._outcomes import Outcomes
 from ._table_columns import ColumnTypes
@@ -25,7 +24,7 @@ def fit_abilities(
     if ridge != "evidence" and (isinstance(ridge, (str, bool)) or not ridge >= 0):
         raise ValueError(f"ridge = {ridge!r}: it is a number, 0 or more, or 'evidence'")
     if items is None and has_labels_only:
-        items = _Labels(pairs_of(duels))
+        items = NameList.of_duels(duels)
     if has_labels_only:
         index = getattr(items, "index", None)
         labels = list(range(len(items)) if index is None or callable(index) else index)
@@ -67,23 +66,3 @@ def fit_abilities(
         "coef_": np.array(coef),
         "coef_std_": errors,
     }
-
-
-def sorted_labels(labels: Iterable[Any]) -> list[Any]:
-    """Returns labels by their numbers if all are numbers, otherwise by their texts."""
-    texts = {label: str(label) for label in labels}
-    try:
-        numbers = {label: float(text) for label, text in texts.items()}
-    except ValueError:
-        return sorted(texts, key=texts.__getitem__)
-    return sorted(texts, key=lambda label: (numbers[label], texts[label]))
-
-
-class _Labels:
-    """Items that have labels and no features."""
-
-    def __init__(self, duels: np.ndarray):
-        self.index = sorted_labels(dict.fromkeys(duels.ravel().tolist()))
-
-    def __len__(self) -> int:
-        return len(self.index)

@@ -69,6 +69,8 @@ __all__ = [
     "kernel_shap",
     "kernel_terms",
     "length_scales",
+    "map_page",
+    "map_picture",
     "merge_passes",
     "merge_statistics",
     "merge_surveys",
@@ -743,6 +745,24 @@ def read_outcomes(
     weight: list[float] | None,
     drop: bool,
 ) -> tuple[list[int], list[float], list[float] | None, list[int]]: ...
+
+_Places = tuple[list[list[float]], list[str]]
+
+def map_page(
+    model: Expansion,
+    rows: NDArray[np.float64],
+    places: _Places,
+    background: NDArray[np.float64] | None,
+    title: str | None,
+    bags: tuple[Any, ...] | None,
+) -> str: ...
+def map_picture(
+    model: Expansion,
+    rows: NDArray[np.float64],
+    places: _Places,
+    quantity: tuple[str, int],
+    background: NDArray[np.float64] | None,
+) -> str: ...
 def duel_columns(
     header: list[str], sides: tuple[str, str] | None, outcome: str | None, reads_outcome: bool
 ) -> tuple[list[str], str | None]: ...

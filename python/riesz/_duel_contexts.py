@@ -3,7 +3,7 @@ for fits and predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,31 @@ from ._validation import (
 UNSEEN, UNSEEN_RIGHT = "(unseen)", "(unseen, right)"
 #: The column of users among the contexts, and the item columns for home and for the item's name.
 USER, HOME, ID = "user", "home", "id"
+
+
+class NameList:
+    """Items that have names and no features."""
+
+    def __init__(self, index: Sequence[Any]):
+        self.index = list(index)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @classmethod
+    def of_duels(cls, duels: Any) -> NameList:
+        """Returns the names in duels, sorted."""
+        return cls(sorted_labels(dict.fromkeys(pairs_of(duels).ravel().tolist())))
+
+
+def sorted_labels(labels: Iterable[Any]) -> list[Any]:
+    """Returns labels by their numbers if all are numbers, otherwise by their texts."""
+    texts = {label: str(label) for label in labels}
+    try:
+        numbers = {label: float(text) for label, text in texts.items()}
+    except ValueError:
+        return sorted(texts, key=texts.__getitem__)
+    return sorted(texts, key=lambda label: (numbers[label], texts[label]))
 
 
 def sides(home: Any, count: int | None = None) -> np.ndarray:
@@ -275,8 +300,11 @@ def read_items(
     user gives."""
     if items is None:
         raise ValueError(
-            "items = None: where nothing is known of items but their names, take the model 'bradley_terry'"
+            "items = None: where nothing is known of items but their names, take the model 'bradley_terry', "
+            "or ability=True"
         )
+    if isinstance(items, NameList):
+        return [], [], np.zeros((len(items), 0))
     categories = read_categories(items, choices, "items")
     if categories is not None:
         return categories

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._bradley_terry import _Labels
-from ._duel_contexts import homes, pairs_of, rows_of
+from ._duel_contexts import NameList, homes, pairs_of, rows_of
 from ._duel_tables import is_table, read_duel_table
 from ._outcomes import read_outcomes
 from ._validation import is_whole, names_of
@@ -249,7 +248,7 @@ class _Comparison:
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the numbers of the items on either side."""
-        items = _Labels(self.pairs) if self.items is None else self.items
+        items = NameList.of_duels(self.pairs) if self.items is None else self.items
         return rows_of(items, self.pairs, len(items))
 
     def predictions(self, estimators: list[Any]) -> Callable[[int, list[int], list[int], int], list[float]]:
@@ -289,7 +288,11 @@ class _Comparison:
 
     def _items_at(self, model: Any, numbers: np.ndarray) -> Any:
         if getattr(model, "model", None) == "bradley_terry":
-            index = _Labels(self.pairs).index if self.items is None else getattr(self.items, "index", None)
+            index = (
+                NameList.of_duels(self.pairs).index
+                if self.items is None
+                else getattr(self.items, "index", None)
+            )
             labels = range(len(self.items)) if index is None or callable(index) else list(index)
             return [str(labels[number]) for number in numbers]
         return self.items.iloc[numbers] if hasattr(self.items, "iloc") else np.asarray(self.items)[numbers]

@@ -37,6 +37,7 @@ from ._duel_contexts import (
     UNSEEN,
     UNSEEN_RIGHT,
     Contexts,
+    NameList,
     bags_of,
     check_optimizer,
     codes_of_names,
@@ -267,7 +268,8 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         ``users``, the names of the judges; ``home``, the side at home, ``"left"``, ``"right"``, ``"none"`` or
         the item's label. The advantage of being at home is learnt.
 
-        With the model "bradley_terry", ``items`` may be ``None``: duels between labels are enough.
+        With the model "bradley_terry", or with ``ability=True``, ``items`` may be ``None``: duels between
+        labels are enough. Then ``ability=True`` gives abilities with home, contexts, users and ties.
 
         >>> import pandas as pd
         >>> votes = pd.DataFrame({
@@ -309,7 +311,12 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             return self._fit_abilities(items, duels, outcomes, further)
         restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
+        if items is None and self.ability:
+            items = self._background = NameList.of_duels(duels)
         names, levels, rows = read_items(items, self.columns)
+        variances = _MODELS[self.model] if names else (0.0, 0.0)
+        if not names:
+            kernel = rk.Constant(1.0)
         for is_used, name in ((home is not None, HOME), (self.ability, ID)):
             if is_used and name in names:
                 raise ValueError(f"items have a column '{name}', as the model would call its own: rename it")
@@ -362,11 +369,11 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         prior: Any
         table, tune = (names, levels, rows), self.optimizer is not None
         n_landmarks = self._most_landmarks(
-            left, right, None if context_input is None else context_input[2][2], bags is not None
+            left, right, None if context_input is None else context_input[2][2], bags is not None, not names
         )
         if n_landmarks is None:
             fitted, prior = _core.fit_preferences(
-                text, table, duel, circumstances, *_MODELS[self.model], tune, restarts, seed
+                text, table, duel, circumstances, *variances, tune, restarts, seed
             )
             model, notes = fitted.model, fitted.warnings
         else:
@@ -377,7 +384,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             )
             sizes = (n_landmarks, n_context_landmarks, pairs, draws, float(self.tol))
             fitted = _core.fit_landmarks(
-                text, table, duel, circumstances, list(_MODELS[self.model]), tune, restarts, seed, sizes
+                text, table, duel, circumstances, list(variances), tune, restarts, seed, sizes
             )
             prior, model, notes = fitted.prior, fitted.model, fitted.warnings
             self._function, self._no_model_reason = fitted.function, fitted.no_model_reason
@@ -439,11 +446,11 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _most_landmarks(
-        self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, bags: bool
+        self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, bags: bool, names_only: bool
     ) -> int | None:
         """Returns the number of landmarks; ``None`` for the dense process."""
         unknown = ["members"] * bags + ["inference"] * (self.inference == "bound")
-        if self.n_landmarks is None or (self.n_landmarks == "auto" and unknown):
+        if self.n_landmarks is None or (self.n_landmarks == "auto" and (unknown or names_only)):
             return None
         if unknown:
             raise ValueError(
@@ -1019,6 +1026,8 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         names = _texts_of(items)
         if names is None or self.model == "bradley_terry":
             return items
+        if not self._names:
+            return NameList(names)
         known = labels_of(self._background)
         if known is None:
             if np.ndim(items):
@@ -1044,6 +1053,8 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
                 [[str(label)] for label in np.asarray(items, dtype=object).ravel()], dtype=object
             )
             return as_numbers(labels, self._names, label, self._levels)
+        if isinstance(items, NameList):
+            return np.zeros((len(items), 0))
         if any(levels is not None for levels in self._levels):
             return as_numbers(collected(items), self._names, label, self._levels)
         return numbers_of(items, self._names, label)

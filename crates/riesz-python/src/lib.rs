@@ -15,6 +15,7 @@ mod fit;
 mod fusion;
 mod global;
 mod kernel;
+mod map_pages;
 mod nystrom;
 mod preference;
 mod preference_scale;
@@ -809,6 +810,9 @@ mod _core {
 
     #[pymodule_export]
     use super::columns::{column_suspicions, column_type, column_unit, read_numbers, same_unit};
+
+    #[pymodule_export]
+    use super::map_pages::{map_page, map_picture};
 
     #[pymodule_export]
     use super::duel_tables::{duel_columns, evaluate_duels, times_of_levels};

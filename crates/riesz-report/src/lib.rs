@@ -9,6 +9,7 @@ mod effect_page;
 mod format;
 mod html;
 mod importance_page;
+mod map_content;
 mod plot;
 mod png;
 mod svg;
@@ -22,6 +23,7 @@ pub use html::{ReportOptions, report};
 pub use importance_page::{
     ImportancePage, importance_curves, importance_report, importance_title, sage_record, sobol_record,
 };
+pub use map_content::{MapContent, MapOfBags, MapQuantity, NamedBags, map_explainer, map_values};
 pub use plot::{
     Overall, PLOTS, Plot, PlotOptions, Shows, render, render_causal_graph, render_component, render_effect,
     render_ladder, render_map, render_null, render_overall, render_preference_matrix, render_test,
