@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._duel_contexts import pairs_of, read_items, rows_of
+from ._duel_contexts import NameList, read_items, rows_of
 from ._expansion import Expansion
 from ._outcomes import Outcomes
 from ._table_columns import ColumnTypes
@@ -24,7 +24,7 @@ def fit_abilities(
     if ridge != "evidence" and (isinstance(ridge, (str, bool)) or not ridge >= 0):
         raise ValueError(f"ridge = {ridge!r}: it is a number, 0 or more, or 'evidence'")
     if items is None and has_labels_only:
-        items = _Labels(pairs_of(duels))
+        items = NameList.of_duels(duels)
     if has_labels_only:
         index = getattr(items, "index", None)
         labels = list(range(len(items)) if index is None or callable(index) else index)
@@ -66,13 +66,3 @@ def fit_abilities(
         "coef_": np.array(coef),
         "coef_std_": errors,
     }
-
-
-class _Labels:
-    """Items that have labels and no features."""
-
-    def __init__(self, duels: np.ndarray):
-        self.index = list(dict.fromkeys(duels.ravel().tolist()))
-
-    def __len__(self) -> int:
-        return len(self.index)

@@ -23,6 +23,7 @@ __all__ = [
     "SageValues",
     "Sample",
     "Settings",
+    "SobolIndices",
     "TestResult",
     "Threads",
     "UnsupportedModelError",
@@ -36,9 +37,12 @@ __all__ = [
     "compare_preferences",
     "component",
     "counted_units",
+    "duel_columns",
     "effect_caveats",
     "effect_page",
     "effect_stages",
+    "elo_scale",
+    "evaluate_duels",
     "explain_duels",
     "factors",
     "find_instrument",
@@ -57,12 +61,16 @@ __all__ = [
     "graph_parts",
     "hsic_test",
     "identify_effect",
+    "importance_page",
+    "importance_record",
     "join_bags",
     "kernel",
     "kernel_help",
     "kernel_shap",
     "kernel_terms",
     "length_scales",
+    "map_page",
+    "map_picture",
     "merge_passes",
     "merge_statistics",
     "merge_surveys",
@@ -80,14 +88,19 @@ __all__ = [
     "read_homes",
     "read_numbers",
     "read_outcomes",
+    "sage_of_function",
     "sage_values",
     "same_unit",
     "sobol_indices",
+    "sobol_of_function",
     "spec_r",
     "usual_doses",
     "suggest_trials",
     "survey_kernel",
     "survey_rows",
+    "test_page",
+    "test_record",
+    "times_of_levels",
     "tune_fit",
     "trial_candidates",
     "unit_pass",
@@ -191,6 +204,9 @@ class Expansion:
     def groups(self) -> list[tuple[str, list[int]]]: ...
     @property
     def card(self) -> list[tuple[str, str]]: ...
+    def with_groups(self, groups: list[tuple[str, list[int]]], facts: list[tuple[str, str]]) -> Expansion: ...
+    @property
+    def tie_margin(self) -> float: ...
 
 class UnsupportedModelError(TypeError): ...
 
@@ -373,7 +389,18 @@ class TestResult:
     def marginal_pvalues(self) -> NDArray[np.float64] | None: ...
     @property
     def higher_order(self) -> tuple[float, float | None] | None: ...
+    @property
+    def record(self) -> str: ...
 
+def test_record(record: str, of: tuple[bool, str, str]) -> str: ...
+def test_page(
+    record: str,
+    of: tuple[bool, str, str],
+    title: str | None,
+    samples: tuple[_Rows, _Rows] | None,
+    facts: list[tuple[str, str]],
+    max_display: int,
+) -> str: ...
 def kernel_shap(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     rows: NDArray[np.float64],
@@ -419,6 +446,21 @@ def witness(x: _Rows, z: _Rows, kernel: str, column: str) -> bytes: ...
 def rank_features(
     x: _Rows, y: _Rows, method: str, factors: str, kernel: str | None, target_kernel: str | None, wanted: int
 ) -> tuple[list[int], list[float]]: ...
+
+class SobolIndices:
+    @property
+    def explanation(self) -> Explanation: ...
+    @property
+    def first_order(self) -> NDArray[np.float64]: ...
+    @property
+    def effects(self) -> NDArray[np.float64]: ...
+    @property
+    def total_order(self) -> NDArray[np.float64]: ...
+    @property
+    def bound(self) -> list[float]: ...
+    @property
+    def record(self) -> str: ...
+
 def sobol_indices(
     model: Expansion,
     rows: NDArray[np.float64],
@@ -428,7 +470,38 @@ def sobol_indices(
     posterior: bool,
     draws: tuple[int, int] | None,
     threads: int | None,
-) -> tuple[Explanation, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], list[float]]: ...
+) -> SobolIndices: ...
+
+_Estimate = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+def sobol_of_function(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    rows: tuple[_Rows, list[float] | None],
+    groups: list[tuple[str, list[int]]],
+    samples: int,
+    seed: int,
+) -> tuple[Explanation, list[_Estimate], int]: ...
+def sage_of_function(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    x: _Rows,
+    numbers: NDArray[np.float64] | None,
+    classes: list[int] | None,
+    rows: tuple[_Rows, list[float] | None],
+    groups: list[tuple[str, list[int]]],
+    permutations: int,
+    seed: int,
+) -> SageValues: ...
+def importance_record(record: str, of_loss: bool) -> str: ...
+def importance_page(
+    record: str,
+    title: str | None,
+    target: str | None,
+    curves: tuple[Expansion, NDArray[np.float64], NDArray[np.float64] | None, list[tuple[str, list[int]]]]
+    | None,
+    explanation: Explanation | None,
+    facts: list[tuple[str, str]],
+    max_display: int,
+) -> str: ...
 
 @final
 class SageValues:
@@ -448,6 +521,8 @@ class SageValues:
     def measure(self) -> str: ...
     @property
     def coalitions(self) -> int: ...
+    @property
+    def record(self) -> str: ...
 
 def sage_values(
     model: Expansion,
@@ -670,6 +745,35 @@ def read_outcomes(
     weight: list[float] | None,
     drop: bool,
 ) -> tuple[list[int], list[float], list[float] | None, list[int]]: ...
+
+_Places = tuple[list[list[float]], list[str]]
+
+def map_page(
+    model: Expansion,
+    rows: NDArray[np.float64],
+    places: _Places,
+    background: NDArray[np.float64] | None,
+    title: str | None,
+    bags: tuple[Any, ...] | None,
+) -> str: ...
+def map_picture(
+    model: Expansion,
+    rows: NDArray[np.float64],
+    places: _Places,
+    quantity: tuple[str, int],
+    background: NDArray[np.float64] | None,
+) -> str: ...
+def duel_columns(
+    header: list[str], sides: tuple[str, str] | None, outcome: str | None, reads_outcome: bool
+) -> tuple[list[str], str | None]: ...
+def times_of_levels(column: str, levels: list[str]) -> list[float]: ...
+def evaluate_duels(
+    duels: tuple[list[int], list[int], list[float], list[float] | None],
+    splits: tuple[str, list[float], float, int, int],
+    models: int,
+    probabilities: Callable[[int, list[int], list[int], int], list[float]],
+) -> list[tuple[tuple[float, float, float], tuple[float, float, float] | None]]: ...
+def elo_scale() -> tuple[float, float]: ...
 def read_homes(cells: list[str | None], names: tuple[list[str], list[str]]) -> list[int]: ...
 def fit_bradley_terry(
     names: list[str],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from . import _core, plots
-from ._explanation import Explanation
+from ._expansion import write
+from ._explanation import Explanation, check_suffix
 from ._kernel_expressions import Expression, as_kernel
 from ._player_groups import Groups, players_of
 from ._table_columns import Rows, read, read_both
-from ._validation import is_whole, threads_of
+from ._validation import collected, is_whole, names_of, threads_of
 from .kernels import Kernel, _from_json
 
 __all__ = ["HigherOrder", "KernelStatistic", "KernelTestResult", "Witness", "hsic_test", "mmd_test"]
@@ -113,6 +115,9 @@ class KernelTestResult:
     #: which is in no feature's value.
     higher_order: HigherOrder | None = None
     _name: str = "MMD²"
+    #: The core's result as JSON, and the columns of the target and of what is given, for files and pages.
+    _record: str = ""
+    _subject_names: tuple[str, str] = ("X", "Z")
     #: Both samples and the chosen kernel in the core's form, for witness functions.
     _compared: tuple[Rows, Rows, str] | None = field(default=None)
 
@@ -140,6 +145,7 @@ class KernelTestResult:
             marginal_pvalues=core.marginal_pvalues,
             higher_order=None if core.higher_order is None else HigherOrder(*core.higher_order),
             _name=name,
+            _record=core.record,
         )
 
     @property
@@ -220,6 +226,76 @@ class KernelTestResult:
     def plot_witness(self, feature: str | int, ax: Any = None) -> Any:
         """Draws :meth:`witness` by :func:`riesz.plots.witness`."""
         return self.witness(feature).plot(ax)
+
+    # Files and pages
+    # ------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], names: Sequence[str] | None = None) -> None:
+        """Writes the result as JSON, in the format of ``riesz test … -o FILE.json``.
+
+        Parameters
+        ----------
+        path : path
+        names : pair of str, optional
+            Names in the verdict: of the two samples, by default X and Z; or of the target and of the columns
+            that are given, by default those of the data frames.
+
+        Examples
+        --------
+        >>> import json, tempfile, pathlib, numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(40, 2))
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "test.json"
+        >>> mmd_test(x, x + 1, n_permutations=100).save(path)
+        >>> json.loads(path.read_text())["format"]
+        'riesz-test'
+        """
+        check_suffix(path, (".json",), "save writes JSON (for a table use .to_frame())")
+        write(path, _core.test_record(self._record, self._subject(names)).encode())
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        title: str | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        max_display: int = 20,
+    ) -> None:
+        """Writes a self-contained HTML page with the verdict, the features, the null distribution and, for
+        two samples, witness functions, as ``riesz test … -o FILE.html`` does.
+
+        Parameters
+        ----------
+        path : path
+        title : str, optional
+        names : pair of str, optional
+            As for :meth:`save`.
+        max_display : int, default 20
+            Number of features that the plot shows by name; the table has all.
+        """
+        if title is not None and not isinstance(title, str):
+            raise TypeError(f"title = {title!r}: it is a text")
+        if not is_whole(max_display) or max_display < 1:
+            raise ValueError(f"max_display = {max_display!r}: it is a whole number, at least 1")
+        check_suffix(path, (".html", ".htm"), "report writes HTML")
+        self._attribution_explanation()
+        subject = self._subject(names)
+        of_samples, first, second = subject
+        if of_samples:
+            facts = [("first sample", first), ("second sample", second)]
+        else:
+            facts = [("target", first)] + ([("given", second)] if second else [])
+        samples = None if self._compared is None else self._compared[:2]
+        page = _core.test_page(self._record, subject, title, samples, facts, int(max_display))
+        write(path, page.encode())
+
+    def _subject(self, names: Sequence[str] | None) -> tuple[bool, str, str]:
+        """Returns whether two samples are compared, and the names of both sides."""
+        if not self._record:
+            raise ValueError("this result was read from an old pickle, without what files need: run the test")
+        if names is not None and (isinstance(names, str) or len(names) != 2):
+            raise ValueError(f"names = {names!r}: they are two texts")
+        first, second = self._subject_names if names is None else names
+        return self._name != "HSIC", str(first), str(second)
 
     # Display
     # ------------------------------------------------------------------------------------------------------
@@ -578,7 +654,22 @@ def hsic_test(
         ),
         threads_of(n_jobs),
     )
-    return KernelTestResult._wrap(core, "HSIC", attributed_rows.names)
+    result = KernelTestResult._wrap(core, "HSIC", attributed_rows.names)
+    object.__setattr__(
+        result, "_subject_names", (_listed_names(Y, "Y"), _listed_names(conditioning, "the given columns"))
+    )
+    return result
+
+
+def _listed_names(rows: Any, default: str) -> str:
+    """Returns the columns of a data frame or the name of a series, or ``default``; no name for ``None``."""
+    if rows is None:
+        return ""
+    columns = names_of(collected(rows))
+    if columns is not None:
+        return ", ".join(columns)
+    name = getattr(rows, "name", None)
+    return name if isinstance(name, str) else default
 
 
 # Settings

@@ -12,14 +12,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from . import _core
 from . import kernels as rk
 from ._aggregate_fit import Component
 from ._bags import ColumnRoles, Members, Tables, rows_of_bags
 from ._duel_contexts import _first
 from ._duels import NO_COVARIANCE
-from ._expansion import Expansion, deviations_of
+from ._expansion import Expansion, deviations_of, write
 from ._explainer import Explainer
-from ._explanation import Explanation, named_sums
+from ._explanation import Explanation, check_suffix, named_sums
 from ._model_loading import Imported, Part, weighted_sum
 from ._types import MatrixLike
 from ._validation import collected, is_numbered, is_whole, names_of
@@ -240,6 +241,138 @@ class Downscaled(BaseEstimator):
                 "of the best hyper-parameters, model.expansion_.save(path), or pickle the average"
             )
         self.expansion_.save(path, posterior=posterior)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        rows: Any,
+        x: Any,
+        y: Any,
+        *,
+        background: Any = None,
+        bag: Any = None,
+        weight: Any = None,
+        observed: Any = None,
+        title: str | None = None,
+    ) -> None:
+        """Writes a self-contained HTML page with the map of ``rows``, its standard deviation and its
+        explanation by features, as ``riesz downscale map … -o FILE.html`` does.
+
+        Parameters
+        ----------
+        path : path
+        rows : array or data frame
+            Rows in the columns of the fit; a data frame may have further columns.
+        x, y : str or array
+            Coordinates of the rows, from left to right and from bottom to top: columns of ``rows``, or one
+            number per row.
+        background : array or data frame, optional
+            Rows from which absent features take their values; without it the game is the functional one.
+        bag, weight : str or array, optional
+            As for ``predict_bags``; with ``bag`` the page has a table of bags.
+        observed : Series or dict, optional
+            The observed target of each bag by its name; with ``bag``.
+        title : str, optional
+        """
+        if title is not None and not isinstance(title, str):
+            raise TypeError(f"title = {title!r}: it is a text")
+        check_suffix(path, (".html", ".htm"), "report writes HTML")
+        places = self._places(rows, x, y)
+        if bag is None and (weight is not None or observed is not None):
+            raise ValueError("weight and observed are of the table of bags: give bag too")
+        bags = None if bag is None else self._bags_of_page(rows, bag, weight, observed)
+        page = _core.map_page(
+            self._single_core(), self._cells(rows), places, self._background_cells(background), title, bags
+        )
+        write(path, page.encode())
+
+    def save_map(
+        self,
+        path: str | os.PathLike[str],
+        rows: Any,
+        x: Any,
+        y: Any,
+        *,
+        quantity: str = "mean",
+        background: Any = None,
+    ) -> None:
+        """Writes a picture of the map of ``rows`` as SVG, as ``riesz downscale map … -o FILE.svg`` does.
+
+        Parameters
+        ----------
+        path : path
+        rows, x, y, background
+            As for :meth:`report`.
+        quantity : str, default "mean"
+            ``"mean"``, ``"std"``, or a feature for its Shapley values.
+        """
+        check_suffix(path, (".svg",), "save_map writes SVG")
+        names = self.expansion_.feature_names
+        if quantity not in ("mean", "std", *names):
+            raise ValueError(
+                f"quantity = {quantity!r}: it is 'mean', 'std' or a feature of the map: {', '.join(names)}"
+            )
+        if quantity in ("mean", "std") and background is not None:
+            raise ValueError(f"background: quantity = {quantity!r} has no use for it: leave it out")
+        number = names.index(quantity) if quantity in names else 0
+        kind = quantity if quantity in ("mean", "std") else "feature"
+        picture = _core.map_picture(
+            self._single_core(),
+            self._cells(rows),
+            self._places(rows, x, y),
+            (kind, number),
+            self._background_cells(background),
+        )
+        write(path, picture.encode())
+
+    def _single_core(self) -> _core.Expansion:
+        if len(self._parts) > 1:
+            raise ValueError(
+                f"this is an average of {len(self._parts)} models, and a page or picture is of one: fit with "
+                "n_hyperparameter_samples=0"
+            )
+        return self.expansion_._with_posterior()
+
+    def _background_cells(self, background: Any) -> np.ndarray | None:
+        return None if background is None else self.expansion_._rows(background, "background")
+
+    def _places(self, rows: Any, x: Any, y: Any) -> tuple[list[list[float]], list[str]]:
+        """Returns the coordinates of rows, and the names of the axes."""
+        check_is_fitted(self)
+        table, count = collected(rows), len(self._cells(rows))
+        header = names_of(table) or []
+        coordinates, axes = [], []
+        for axis, values in (("x", x), ("y", y)):
+            name = values if isinstance(values, str) else getattr(values, "name", None) or axis
+            if isinstance(values, str):
+                if values not in header:
+                    raise ValueError(f"{axis} = {values!r}: rows have no such column")
+                values = table[table.columns[header.index(values)]]
+            numbers = np.asarray(values, dtype=float)
+            if numbers.shape != (count,) or not np.isfinite(numbers).all():
+                raise ValueError(f"{axis} is one finite number for each of the {count} rows")
+            coordinates.append(numbers.tolist())
+            axes.append(str(name))
+        return coordinates, axes
+
+    def _bags_of_page(self, rows: Any, bag: Any, weight: Any, observed: Any) -> tuple[Any, ...]:
+        """Returns the bags of rows as the core's pages take them."""
+        members, _ = self._members(rows, bag, weight)
+        if len(members.bag) != len(self._cells(rows)):
+            raise ValueError("report: each row is in one bag")
+        names = sorted(set(members.bag))
+        number = {name: k for k, name in enumerate(names)}
+        targets = None
+        if observed is not None:
+            by_name = {str(name): float(value) for name, value in dict(observed).items()}
+            label = getattr(observed, "name", None)
+            targets = (str(label or "target"), [by_name.get(name, float("nan")) for name in names])
+        used = self._column_roles.weight if weight is None else weight
+        weights = None if members.weight is None else members.weight.tolist()
+        weight_name = None if weights is None else used if isinstance(used, str) else "weight"
+        column = bag if isinstance(bag, str) else "bag"
+        sums = not self._explains_means()
+        return column, names, [number[name] for name in members.bag], weight_name, weights, targets, sums
 
 
 def draws_of(n_samples: Any, targets: int, optimizer: Any, reason: str | None) -> int | None:

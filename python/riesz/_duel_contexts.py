@@ -3,13 +3,14 @@ for fits and predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from . import kernels as rk
+from ._duel_tables import pairs_in
 from ._kernel_expressions import as_kernel
 from ._table_columns import ColumnTypes, Rows, _text, read, read_categories
 from ._validation import (
@@ -29,6 +30,31 @@ from ._validation import (
 UNSEEN, UNSEEN_RIGHT = "(unseen)", "(unseen, right)"
 #: The column of users among the contexts, and the item columns for home and for the item's name.
 USER, HOME, ID = "user", "home", "id"
+
+
+class NameList:
+    """Items that have names and no features."""
+
+    def __init__(self, index: Sequence[Any]):
+        self.index = list(index)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @classmethod
+    def of_duels(cls, duels: Any) -> NameList:
+        """Returns the names in duels, sorted."""
+        return cls(sorted_labels(dict.fromkeys(pairs_of(duels).ravel().tolist())))
+
+
+def sorted_labels(labels: Iterable[Any]) -> list[Any]:
+    """Returns labels by their numbers if all are numbers, otherwise by their texts."""
+    texts = {label: str(label) for label in labels}
+    try:
+        numbers = {label: float(text) for label, text in texts.items()}
+    except ValueError:
+        return sorted(texts, key=texts.__getitem__)
+    return sorted(texts, key=lambda label: (numbers[label], texts[label]))
 
 
 def sides(home: Any, count: int | None = None) -> np.ndarray:
@@ -215,6 +241,7 @@ def check_optimizer(optimizer: Any) -> None:
 
 def pairs_of(duels: Any) -> np.ndarray:
     """Returns the pairs of names without conversion: numbers next to texts do not become texts."""
+    duels = pairs_in(collected(duels, "duels"))
     cells = duels if isinstance(duels, np.ndarray) else np.asarray(duels, dtype=object)
     if cells.dtype.kind == "O":
         missing = next((k for k, cell in enumerate(cells.ravel()) if is_missing(cell)), None)
@@ -247,13 +274,16 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
             row_of_label[label] = row
         unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in row_of_label]
         if unknown:
-            raise ValueError(f"duels name items that are not in the index of items: {_first(unknown)}")
+            raise ValueError(
+                f"duels name items that are not in the index of items: {_first(unknown)}; names in a column "
+                "become the index by items.set_index(…)"
+            )
         row_pairs = np.array([[row_of_label[label] for label in pair] for pair in cells.tolist()])
     else:
         if cells.dtype.kind not in "iu":
             raise TypeError(
                 "duels are pairs of numbers of rows of items; labels need items as a data frame with these "
-                "labels as its index"
+                "labels as its index (items.set_index(…))"
             )
         if cells.size and (cells.min() < 0 or cells.max() >= count):
             raise ValueError(
@@ -271,8 +301,11 @@ def read_items(
     user gives."""
     if items is None:
         raise ValueError(
-            "items = None: where nothing is known of items but their names, take the model 'bradley_terry'"
+            "items = None: where nothing is known of items but their names, take the model 'bradley_terry', "
+            "or ability=True"
         )
+    if isinstance(items, NameList):
+        return [], [], np.zeros((len(items), 0))
     categories = read_categories(items, choices, "items")
     if categories is not None:
         return categories

@@ -1,24 +1,32 @@
-"""Global importance of features: for a model's output (Sobol indices) and for its loss (SAGE values)."""
+"""Global importance of features: for a model's output (Sobol indices) and for its loss (SAGE values).
+
+Kernel models are decomposed exactly. Other functions are called at mixed rows, and their importance is
+estimated with standard errors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import html
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from . import _core, plots
+from ._black_box import _function_outputs, _row_numbers, _row_selector
 from ._core import UnsupportedModelError
+from ._expansion import Expansion, write
 from ._explainer import Explainer
-from ._explanation import Explanation
+from ._explanation import Explanation, check_suffix, joined
 from ._model_loading import Part
 from ._player_groups import Groups, model_players
-from ._validation import is_whole, threads_of
+from ._validation import as_cells, is_whole, threads_of
 
 __all__ = ["SageValues", "SobolIndices", "sage_values", "sobol_indices"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SobolIndices:
     """Shares of the variance of a model's output, of shape (d,), or (d, m) for m outputs; NaN for a constant
     output."""
@@ -32,25 +40,41 @@ class SobolIndices:
     total_order: np.ndarray
     #: The variance of each output.
     variance: Any
-    #: A proved bound on the error of each share.
+    #: A proved bound on the error of each share; ``None`` for estimates.
     bound: Any
     #: The values of the requested ``index``, not divided by the variance, as an explanation of one row.
     explanation: Explanation
     #: With ``n_samples``, the indices of functions drawn from the posterior: ``first_order``,
     #: ``shapley_effects`` and ``total_order``, (n_samples, d) or (n_samples, d, m), and ``variance``.
     samples: dict[str, np.ndarray] | None = None
+    #: For estimates, the standard errors of ``first_order``, ``shapley_effects`` and ``total_order``.
+    std_error: dict[str, np.ndarray] | None = None
+    #: For estimates, the number of rows for which the function was evaluated.
+    n_evaluations: int | None = None
+    #: The core's result as JSON, and the model with its inputs, for files and pages.
+    _record: str | None = None
+    _curves: Any = field(default=None)
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[Any, Any]]:
         """Returns credible intervals with probability ``level`` for each entry of :attr:`samples`, from
         quantiles of the draws. They are central, but are extended to the estimate if it lies outside. Far
-        from the support points draws vary less than the posterior."""
+        from the support points draws vary less than the posterior. For estimates, these are confidence
+        intervals from their standard errors."""
+        if not 0 < level < 1:
+            raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
+        if self.std_error is not None:
+            from scipy.special import ndtri
+
+            reach = float(ndtri(0.5 + level / 2))
+            return {
+                name: (getattr(self, name) - reach * error, getattr(self, name) + reach * error)
+                for name, error in self.std_error.items()
+            }
         if self.samples is None:
             raise ValueError(
                 "there are no samples: take a Gaussian process, sobol_indices(model, background, "
                 "posterior=True, n_samples=200)"
             )
-        if not 0 < level < 1:
-            raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
         ends = (1 - level) / 2, (1 + level) / 2
         intervals = {}
         for name, drawn in self.samples.items():
@@ -71,14 +95,77 @@ class SobolIndices:
             "total_order": self.total_order,
         }
         frame = pd.DataFrame(columns, index=pd.Index(self.feature_names, name="feature"))
+        if self.std_error is not None:
+            for name, column in _FRAME_NAMES.items():
+                frame[f"{column}_std_error"] = self.std_error[name]
         return frame.sort_values("shapley_effect", ascending=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the indices as JSON, in the format of ``riesz importance … -o FILE.json``."""
+        check_suffix(path, (".json",), "save writes JSON (for a table use .to_frame())")
+        write(path, _core.importance_record(self._exact_record("save"), False).encode())
+
+    def report(
+        self, path: str | os.PathLike[str], title: str | None = None, *, max_display: int = 20
+    ) -> None:
+        """Writes a self-contained HTML page with the shares, curves of the features with the largest Shapley
+        effects, exactness and provenance, as ``riesz importance … -o FILE.html`` does.
+
+        Parameters
+        ----------
+        path : path
+        title : str, optional
+        max_display : int, default 20
+            Number of features that the plot shows by name; the table has all.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, numpy as np, riesz
+        >>> model = riesz.Expansion(riesz.kernels.RBF(1.5), points=np.eye(3), coef=[1.0, -1.0, 0.5])
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "importance.html"
+        >>> riesz.sobol_indices(model, np.random.default_rng(0).normal(size=(50, 3))).report(path)
+        >>> "Importance of features" in path.read_text()
+        True
+        """
+        _check_page(path, title, max_display)
+        record = self._exact_record("report")
+        expansion, rows, weights, players = self._curves
+        curves = (expansion._with_posterior(), rows, weights, players)
+        page = _core.importance_page(record, title, None, curves, None, [], int(max_display))
+        write(path, page.encode())
+
+    def _exact_record(self, method: str) -> str:
+        if self._record is None:
+            raise ValueError(
+                f"{method}: files and pages are of exact indices of a kernel model, and these are estimates "
+                "for a function: use .to_frame() and .plot()"
+            )
+        return self._record
+
+    def __repr__(self) -> str:
+        if self.std_error is None:
+            largest = np.nanmax(np.atleast_1d(self.bound), initial=0.0)
+            state = f"exact within {largest:.1e}"
+        else:
+            largest = max(float(np.nanmax(error, initial=0.0)) for error in self.std_error.values())
+            state = f"estimated, standard errors up to {largest:.1e}"
+        if np.ndim(self.shapley_effects) > 1:
+            outputs = self.shapley_effects.shape[1]
+            return f"<riesz.SobolIndices: {len(self.feature_names)} features, {outputs} outputs, {state}>"
+        return f"<riesz.SobolIndices: {_largest(self.feature_names, self.shapley_effects)}; {state}>"
+
+    def _repr_html_(self) -> str:
+        head = f"<p>{html.escape(repr(self)[1:-1])}</p>"
+        if np.ndim(self.first_order) > 1:
+            return head
+        return head + self.to_frame().head(20).to_html(float_format="{:.4f}".format)
 
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
         """Draws the parts of the variance of a single output by :func:`riesz.plots.bar`."""
         return plots.bar(self.explanation, ax, max_display)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SageValues:
     """The contribution of each feature to reducing a model's loss (SAGE)."""
 
@@ -99,6 +186,8 @@ class SageValues:
     coalitions: int
     #: The values as an explanation of one row.
     explanation: Explanation
+    #: The core's result as JSON, for files and pages.
+    _record: str = ""
 
     def to_frame(self) -> Any:
         """Returns a ``pandas.DataFrame``, one line per feature, the largest value first."""
@@ -109,9 +198,148 @@ class SageValues:
         frame = pd.DataFrame(present_columns, index=pd.Index(self.feature_names, name="feature"))
         return frame.sort_values("value", ascending=False)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the values as JSON, in the format of ``riesz importance --target … -o FILE.json``."""
+        check_suffix(path, (".json",), "save writes JSON (for a table use .to_frame())")
+        write(path, _core.importance_record(self._record, True).encode())
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        title: str | None = None,
+        *,
+        target: str = "y",
+        max_display: int = 20,
+    ) -> None:
+        """Writes a self-contained HTML page, as ``riesz importance --target … -o FILE.html`` does.
+
+        Parameters
+        ----------
+        path : path
+        title : str, optional
+            By default it names the target.
+        target : str, default "y"
+        max_display : int, default 20
+            Number of features that the plot shows by name; the table has all.
+        """
+        _check_page(path, title, max_display)
+        core, facts = self.explanation._core, [("target", target)]
+        page = _core.importance_page(self._record, title, target, None, core, facts, int(max_display))
+        write(path, page.encode())
+
+    def __repr__(self) -> str:
+        values = _largest(self.feature_names, self.values)
+        return f"<riesz.SageValues: {self.measure} {self.base_loss:.4g} → {self.loss:.4g}; {values}>"
+
+    def _repr_html_(self) -> str:
+        table = self.to_frame().head(20).to_html(float_format="{:.4g}".format)
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>{table}"
+
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
         """Draws the values by :func:`riesz.plots.bar`."""
         return plots.bar(self.explanation, ax, max_display)
+
+
+#: The columns of data frames by the names of indices.
+_FRAME_NAMES = {
+    "first_order": "first_order",
+    "shapley_effects": "shapley_effect",
+    "total_order": "total_order",
+}
+
+
+def _largest(names: list[str], values: np.ndarray) -> str:
+    """Returns the three features with the largest values as text."""
+    order = np.argsort(-np.nan_to_num(values), kind="stable")[:3]
+    listed = ", ".join(f"{names[j]} {values[j]:.3g}" for j in order)
+    return listed + (", …" if len(names) > 3 else "")
+
+
+def _check_page(path: str | os.PathLike[str], title: Any, max_display: Any) -> None:
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"title = {title!r}: it is a text")
+    if not is_whole(max_display) or max_display < 1:
+        raise ValueError(f"max_display = {max_display!r}: it is a whole number, at least 1")
+    check_suffix(path, (".html", ".htm"), "report writes HTML")
+
+
+@dataclass(frozen=True)
+class _FunctionRows:
+    """A function of rows of numbers that represent the user's rows, and a table of such rows."""
+
+    function: Callable[[np.ndarray], np.ndarray]
+    background: tuple[list[str], list[list[str] | None], np.ndarray]
+    #: The labelled rows, if there are any.
+    rows: tuple[list[str], list[list[str] | None], np.ndarray] | None
+    #: One row with the mean of each column of numbers, and the most frequent cell of other columns.
+    typical: np.ndarray
+
+    @classmethod
+    def of(cls, explainer: Explainer, X: Any = None) -> _FunctionRows:
+        """Returns the function of an explainer without exact values."""
+        function, background = explainer._imported.function, explainer._background
+        if function is None or background is None:
+            raise UnsupportedModelError(
+                f"this needs a kernel model, or a function and a background: {explainer.reason or ''}"
+            )
+        names = explainer.feature_names
+        cells = as_cells(background, "background")
+        rows = background if X is None else explainer._select_columns(X, "X")
+        select = _row_selector(background, rows)
+        levels: list[list[str] | None] = [None] * len(names)
+        table = lambda numbers: (names, levels, numbers)
+        call = lambda numbers: _function_outputs(function, select(numbers.astype(np.intp)))
+        weights = explainer._weights
+        typical = [_typical(cells[:, j], weights) for j in range(cells.shape[1])]
+        return cls(
+            call,
+            table(_row_numbers(0, cells)),
+            None if X is None else table(_row_numbers(len(cells), as_cells(rows, "X"))),
+            np.array([typical], dtype=object),
+        )
+
+    def explanation(self, core: _core.Explanation, explainer: Explainer) -> Explanation:
+        """Returns the core's explanation with the user's cells, and the function's kind in the provenance."""
+        _, absent, _, run = core.provenance
+        players = explainer._players
+        return joined(
+            [[(core, range(len(players)))]],
+            players,
+            data=self.typical,
+            column_names=explainer.feature_names,
+            output_names=list(core.output_names),
+            provenance={
+                "game": core.provenance[0],
+                "absent": absent,
+                "model": {"model": explainer._imported.kind},
+                "run": dict(run),
+            },
+        )
+
+
+def _typical(cells: np.ndarray, weights: np.ndarray | None) -> Any:
+    """Returns the mean of numbers, or the most frequent of other cells."""
+    try:
+        return float(np.average(cells.astype(float), weights=weights))
+    except (TypeError, ValueError):
+        values, counts = np.unique(cells.astype(str), return_counts=True)
+        return str(values[counts.argmax()])
+
+
+def _is_function(
+    model: Any, background: Any, groups: Groups | None, weights: Any, game: str
+) -> Explainer | None:
+    """Returns the explainer of a model without exact values, whose function can be called; otherwise
+    ``None``."""
+    if background is None or isinstance(model, Expansion) or hasattr(model, "expansion_"):
+        return None
+    try:
+        explainer = Explainer(model, background, game=game, groups=groups, background_weights=weights)
+    except UnsupportedModelError:
+        return None
+    is_exact = explainer._cores and explainer.exactness == "exact"
+    has_function = explainer._imported.function is not None and explainer._texts is None
+    return explainer if has_function and not is_exact else None
 
 
 def single_expansion(
@@ -151,18 +379,20 @@ def sobol_indices(
     n_samples: int = 0,
     random_state: int = 0,
     n_jobs: int | None = None,
+    n_evaluations: int = 65536,
 ) -> SobolIndices:
     """Sobol indices and Shapley effects: each feature's share of the variance of a model's output.
 
-    They are exact, with a proved bound, if features are independent and each feature (each group of columns
-    jointly) has the distribution of the rows of ``background``. The variance given some features is then a
-    product game over pairs of support points.
+    Features are independent, and each feature (each group of columns jointly) has the distribution of the
+    rows of ``background``. For kernel models the shares are exact, with a proved bound: the variance given
+    some features is then a product game over pairs of support points. Those of other functions are
+    estimated, with standard errors (Jansen 1999; Goda 2021).
 
     Parameters
     ----------
     model
         A kernel model, as for :class:`riesz.Explainer`, whose kernel is a product over features or a sum of
-        products.
+        products; or a function of rows.
     background : array or data frame of shape (b, d)
     groups : dict of name to list of columns, optional
         Columns that count as one feature. Dependent columns belong together.
@@ -180,8 +410,11 @@ def sobol_indices(
         mean given its values there, so draws vary too little at inputs far from support points. Directions
         with a prior variance below 1e-9 of the largest are omitted.
     random_state : int, default 0
-        Seed of the draws.
+        Seed of the draws, and of the random inputs of a function.
     n_jobs : int, optional
+    n_evaluations : int, default 65536
+        For functions: number of rows for which the function is evaluated. A random pair of inputs takes
+        3 d + 1 rows for d features.
 
     Notes
     -----
@@ -198,7 +431,22 @@ def sobol_indices(
     True
     >>> bool((found.shapley_effects <= found.total_order).all())
     True
+
+    The same model as a function:
+
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> estimated = riesz.sobol_indices(lambda rows: model.predict(rows), X)
+    >>> error = np.abs(estimated.shapley_effects - found.shapley_effects)
+    >>> bool((error < 4 * estimated.std_error["shapley_effects"]).all())
+    True
     """
+    explainer = _is_function(model, background, groups, background_weights, "marginal_product")
+    if explainer is not None:
+        if posterior or n_samples:
+            raise ValueError("posterior: a function has none: leave posterior and n_samples out")
+        if str(index).lower() != "shapley":
+            raise ValueError(f"index = {index!r}: the indices of functions are those of index='shapley'")
+        return _sobol_of_function(explainer, n_evaluations, random_state)
     explainer, part, active_players = single_expansion(
         model, background, groups, background_weights, "marginal_product"
     )
@@ -209,9 +457,9 @@ def sobol_indices(
         )
     rows = explainer._model_rows(explainer._background, "background")[0]
 
-    def find(draws: tuple[int, int] | None) -> tuple[_core.Explanation, dict[str, np.ndarray], np.ndarray]:
+    def find(draws: tuple[int, int] | None) -> tuple[_core.SobolIndices, dict[str, np.ndarray], np.ndarray]:
         """Returns the shares of players, the variance, and the bound on shares, for each output."""
-        core, first, effects, total, bound = _core.sobol_indices(
+        core = _core.sobol_indices(
             part.expansion._with_posterior() if posterior else part.expansion._core,
             rows,
             explainer._weights,
@@ -221,11 +469,15 @@ def sobol_indices(
             draws,
             threads_of(n_jobs),
         )
-        variance, bounds = core.predictions[0], np.asarray(bound)
+        variance, bounds = core.explanation.predictions[0], np.asarray(core.bound)
         scale = np.full(len(bounds), np.nan)
         np.divide(1.0, variance, out=scale, where=variance > bounds)
         share = lambda numbers: _in_player_order(numbers * scale[:, None], explainer)
-        shares = {"first_order": share(first), "shapley_effects": share(effects), "total_order": share(total)}
+        shares = {
+            "first_order": share(core.first_order),
+            "shapley_effects": share(core.effects),
+            "total_order": share(core.total_order),
+        }
         return core, {**shares, "variance": variance}, bounds * scale
 
     core, indices, bounds = find(None)
@@ -250,8 +502,42 @@ def sobol_indices(
         total_order=shaped["total_order"],
         variance=shaped["variance"],
         bound=bounds[0] if single else bounds,
-        explanation=Explanation(core),
+        explanation=Explanation(core.explanation),
         samples=draws_by_name,
+        _record=core.record,
+        _curves=(part.expansion, rows, explainer._weights, active_players),
+    )
+
+
+def _sobol_of_function(explainer: Explainer, n_evaluations: int, random_state: int) -> SobolIndices:
+    """Returns estimated indices of a function."""
+    rows_per_pair = 3 * len(explainer._players) + 1
+    if not is_whole(n_evaluations) or n_evaluations < 2 * rows_per_pair:
+        raise ValueError(
+            f"n_evaluations = {n_evaluations!r}: it is a whole number, at least {2 * rows_per_pair} for "
+            "these features"
+        )
+    inputs = _FunctionRows.of(explainer)
+    core, shares, evaluations = _core.sobol_of_function(
+        inputs.function,
+        (inputs.background, None if explainer._weights is None else explainer._weights.tolist()),
+        explainer._players,
+        int(n_evaluations) // rows_per_pair,
+        int(random_state),
+    )
+    single = core.predictions.shape[1] == 1
+    shaped = lambda numbers: numbers[0] if single else numbers.T
+    values = {name: shaped(value) for name, (value, _) in zip(_FRAME_NAMES, shares)}
+    errors = {name: shaped(error) for name, (_, error) in zip(_FRAME_NAMES, shares)}
+    variance = core.predictions[0]
+    return SobolIndices(
+        feature_names=[name for name, _ in explainer._players],
+        **values,
+        variance=variance[0] if single else variance,
+        bound=None,
+        explanation=inputs.explanation(core, explainer),
+        std_error=errors,
+        n_evaluations=evaluations,
     )
 
 
@@ -279,7 +565,8 @@ def sage_values(
     model
         A kernel model, as for :class:`riesz.Explainer`. Classifiers need their own class probabilities, such
         as :class:`riesz.KernelLogisticRegression`, and have the log loss. Other models have the squared
-        error, summed over outputs.
+        error, summed over outputs. Or a function of rows, such as ``forest.predict``; a function with one
+        probability per class, such as ``forest.predict_proba``, has the log loss.
     X : array or data frame of shape (n, d)
         Labelled rows, preferably not the training rows.
     y : array of shape (n,) or (n, m)
@@ -302,12 +589,22 @@ def sage_values(
     >>> found = riesz.sage_values(riesz.KernelRidge(kernel=RBF(2.0), alpha=0.01).fit(X, y), X, y)
     >>> int(found.values.argmax()), bool(np.isclose(found.values.sum(), found.base_loss - found.loss))
     (0, True)
+
+    Of any function:
+
+    >>> found = riesz.sage_values(lambda rows: rows[:, 0] ** 2, X, y)
+    >>> found.feature_names[int(found.values.argmax())], round(found.loss, 12)
+    ('x0', 0.0)
     """
-    explainer, part, active_players = single_expansion(
-        model, X if background is None else background, groups, background_weights, "interventional"
-    )
     if not is_whole(n_orders) or n_orders < 1:
         raise ValueError(f"n_orders = {n_orders!r}: it is a whole number, at least 1")
+    background = X if background is None else background
+    function = _is_function(model, background, groups, background_weights, "interventional")
+    if function is not None:
+        return _sage_of_function(function, model, X, y, int(n_orders), int(random_state))
+    explainer, part, active_players = single_expansion(
+        model, background, groups, background_weights, "interventional"
+    )
     rows = explainer._model_rows(explainer._background, "background")[0]
     labelled_rows = explainer._model_rows(explainer._select_columns(X, "X"), "X")[0]
     core, numbers, classes = part.expansion._core, None, None
@@ -335,14 +632,75 @@ def sage_values(
         threads_of(n_jobs),
     )
     ordered = lambda numbers: None if numbers is None else _in_player_order(numbers, explainer)
+    return _sage_result(core_values, explainer, ordered, Explanation(core_values.explanation))
+
+
+def _sage_result(
+    core: _core.SageValues, explainer: Explainer, ordered: Callable[[Any], Any], explanation: Explanation
+) -> SageValues:
+    """Returns the core's values; ``ordered`` puts numbers in the order of the user's players."""
     return SageValues(
         feature_names=[name for name, _ in explainer._players],
-        values=_in_player_order(core_values.values, explainer),
-        std_error=ordered(core_values.std_error),
-        sampling_error=ordered(core_values.sampling_error),
-        base_loss=core_values.base_loss,
-        loss=core_values.loss,
-        measure=core_values.measure,
-        coalitions=core_values.coalitions,
-        explanation=Explanation(core_values.explanation),
+        values=ordered(core.values),
+        std_error=ordered(core.std_error),
+        sampling_error=ordered(core.sampling_error),
+        base_loss=core.base_loss,
+        loss=core.loss,
+        measure=core.measure,
+        coalitions=core.coalitions,
+        explanation=explanation,
+        _record=core.record,
     )
+
+
+def _sage_of_function(
+    explainer: Explainer, model: Any, X: Any, y: Any, n_orders: int, random_state: int
+) -> SageValues:
+    """Returns the SAGE values of a function, which is called at mixed rows."""
+    inputs = _FunctionRows.of(explainer, X)
+    assert inputs.rows is not None
+    first = inputs.function(inputs.rows[2][:1])
+    numbers, classes = _labels_of_function(model, y, first.shape[1])
+    core = _core.sage_of_function(
+        inputs.function,
+        inputs.rows,
+        numbers,
+        classes,
+        (inputs.background, None if explainer._weights is None else explainer._weights.tolist()),
+        explainer._players,
+        n_orders,
+        random_state,
+    )
+    return _sage_result(
+        core, explainer, lambda numbers: numbers, inputs.explanation(core.explanation, explainer)
+    )
+
+
+def _labels_of_function(model: Any, y: Any, outputs: int) -> tuple[np.ndarray | None, list[int] | None]:
+    """Returns labels as numbers, or as codes of the classes of a function with one probability per class."""
+    labels = np.asarray(y)
+    if outputs > 1 and labels.ndim == 1:
+        owner = getattr(model, "__self__", model)
+        classes = getattr(owner, "classes_", None)
+        levels = np.unique(labels) if classes is None else np.asarray(classes)
+        if len(levels) != outputs:
+            raise ValueError(
+                f"y has {len(levels)} classes, but the function has {outputs} outputs: it returns one "
+                "probability per class, in sorted order, or y has one column per output"
+            )
+        code_of_level = {level: code for code, level in enumerate(levels.tolist())}
+        unknown = [label for label in labels.tolist() if label not in code_of_level]
+        if unknown:
+            raise ValueError(f"y holds {unknown[0]!r}, but the model's classes are: {levels.tolist()}")
+        return None, [code_of_level[label] for label in labels.tolist()]
+    try:
+        numbers = np.ascontiguousarray(labels, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "y holds classes, and the function has one output: give a function with one probability per "
+            "class, such as model.predict_proba"
+        ) from None
+    numbers = numbers[:, None] if numbers.ndim == 1 else numbers
+    if numbers.ndim != 2 or not np.isfinite(numbers).all():
+        raise ValueError("y is one number, or one row of numbers, for each row of X, and all are finite")
+    return numbers, None

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _core
 from ._duel_contexts import column_of, pairs_of
+from ._duel_tables import read_duel_table
 from ._table_columns import _text
 from ._validation import is_missing
 
@@ -42,6 +43,12 @@ def read_outcomes(
     missing: str = "error",
 ) -> Outcomes:
     """Reads the outcomes of ``duels`` in the forms of :meth:`riesz.PreferenceClassifier.fit`."""
+    duels, read = read_duel_table(
+        duels, outcome=outcome, scores=scores, wins=wins, sample_weight=sample_weight
+    )
+    outcome, scores, wins, sample_weight = (
+        read[name] for name in ("outcome", "scores", "wins", "sample_weight")
+    )
     sources = [
         name
         for name, value in (("outcome", outcome), ("scores", scores), ("wins", wins))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from ._explainer import Explainer
 from ._protected_features import budget, players, protected_game
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProtectionPath:
     """The scores and importances of a model, for each strength of protection."""
 
@@ -27,6 +28,28 @@ class ProtectionPath:
     protected: list[str]
     #: The fitted estimators.
     estimators: list[Any]
+
+    def to_frame(self) -> Any:
+        """Returns a ``pandas.DataFrame``, one line per strength: ``strength``, ``score``, and the importance
+        of each protected feature under its name."""
+        import pandas as pd
+
+        columns = {"strength": self.strengths, "score": self.scores}
+        for name in self.protected:
+            columns[name] = self.importances[:, self.feature_names.index(name)]
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        ends = "no strengths"
+        if len(self.strengths):
+            low, high = self.strengths[[0, -1]]
+            ends = f"{len(self.strengths)} strengths from {low:.3g} to {high:.3g}, score "
+            ends += f"{self.scores[0]:.3g} to {self.scores[-1]:.3g}"
+        return f"<riesz.ProtectionPath: {', '.join(self.protected)} protected; {ends}>"
+
+    def _repr_html_(self) -> str:
+        table = self.to_frame().to_html(index=False, float_format="{:.4g}".format)
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>{table}"
 
     def plot(self, ax: Any = None) -> Any:
         """Draws the path by :func:`riesz.plots.protection_path`."""

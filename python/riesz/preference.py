@@ -17,12 +17,13 @@ True
 from __future__ import annotations
 
 import copy
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -36,6 +37,7 @@ from ._duel_contexts import (
     UNSEEN,
     UNSEEN_RIGHT,
     Contexts,
+    NameList,
     bags_of,
     check_optimizer,
     codes_of_names,
@@ -48,15 +50,24 @@ from ._duel_contexts import (
     side_by_side,
     sides,
 )
+from ._duel_evaluation import EvaluationResult, evaluate
+from ._duel_tables import read_duel_table
 from ._duels import NO_COVARIANCE, explain
-from ._expansion import Expansion
+from ._expansion import Expansion, write
 from ._explanation import Explanation
 from ._outcomes import Outcomes, read_outcomes
 from ._pair_classifier import PairClassifier, pair_groups
 from ._validation import as_numbers, collected, names_of
 from .estimators import _count
 
-__all__ = ["PairClassifier", "PreferenceClassifier", "explain", "pair_groups"]
+__all__ = [
+    "EvaluationResult",
+    "PairClassifier",
+    "PreferenceClassifier",
+    "evaluate",
+    "explain",
+    "pair_groups",
+]
 
 
 def __dir__() -> list[str]:
@@ -67,12 +78,13 @@ def __dir__() -> list[str]:
 _SHARE = 2.25
 #: With more distinct pairs than _DENSE, landmarks are used by default, _LANDMARKS of them.
 _DENSE, _LANDMARKS = 2000, 250
+_FORMS = {"Bradley-Terry": "bradley_terry", "linear Bradley-Terry": "linear"}
 _MODELS = {"nested": (_SHARE, _SHARE), "utility": (_SHARE, 0.0), "generalised": (0.0, _SHARE)}
 #: The share of the prior that all contexts have in common, where tuning starts.
 _SHARED = 0.5
 
 
-class PreferenceClassifier(BaseEstimator):
+class PreferenceClassifier(ClassifierMixin, BaseEstimator):
     """A Gaussian process over pairs of items: ``P(l beats r) = σ(g(l, r))`` with ``g(r, l) = -g(l, r)``, by
     Laplace's approximation.
 
@@ -231,11 +243,17 @@ class PreferenceClassifier(BaseEstimator):
         users: Any = None,
         home: Any = None,
         members: Any = None,
+        sides: Sequence[str] | None = None,
     ) -> PreferenceClassifier:
         """Fits the model to duels between the rows of ``items``.
 
-        ``duels`` are pairs of row numbers, from 0, or of labels of a data frame's index: (winner, loser), or
-        (left, right) with one of
+        ``duels`` are a data frame with the columns ``winner`` and ``loser``, ``left``, ``right`` and
+        ``outcome``, or ``model_a``, ``model_b`` and ``winner``; ``sides`` names other columns of the two
+        sides. The items are labels of the index of ``items``. Then ``outcome``, ``sample_weight``, ``users``
+        and ``home`` may be names of columns, and ``scores``, ``wins`` and ``contexts`` lists of names.
+
+        Otherwise ``duels`` are pairs of row numbers, from 0, or of labels of a data frame's index: (winner,
+        loser), or (left, right) with one of
 
         - ``outcome``, one per duel: left, right or tie; win, loss or draw; W, L or D; home, away or draw; H,
           A or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; 1,
@@ -250,12 +268,40 @@ class PreferenceClassifier(BaseEstimator):
         ``users``, the names of the judges; ``home``, the side at home, ``"left"``, ``"right"``, ``"none"`` or
         the item's label. The advantage of being at home is learnt.
 
-        With the model "bradley_terry", ``items`` may be ``None``: duels between labels are enough.
+        With the model "bradley_terry", or with ``ability=True``, ``items`` may be ``None``: duels between
+        labels are enough. Then ``ability=True`` gives abilities with home, contexts, users and ties.
+
+        >>> import pandas as pd
+        >>> votes = pd.DataFrame({
+        ...     "model_a": ["ann", "bob", "ann", "cleo"],
+        ...     "model_b": ["bob", "cleo", "cleo", "ann"],
+        ...     "winner": ["model_a", "tie", "model_a", "model_b"],
+        ... })
+        >>> model = PreferenceClassifier("bradley_terry").fit(None, votes)
+        >>> max(model.abilities_, key=model.abilities_.get)
+        'ann'
+        >>> bool(model.predict_proba("ann", "cleo")[0, 1] > 0.5)
+        True
 
         With ``members``, rows of (bag, item) or (bag, item, weight), duels are between *bags*: the log odds
         of two bags are the mean of the log odds of their members. :meth:`predict_bags` predicts duels of
         bags; all other methods take items."""
         self._check()
+        duels, read = read_duel_table(
+            duels,
+            sides,
+            outcome=outcome,
+            scores=scores,
+            wins=wins,
+            sample_weight=sample_weight,
+            contexts=contexts,
+            users=users,
+            home=home,
+        )
+        outcome, scores, wins, sample_weight = (
+            read[name] for name in ("outcome", "scores", "wins", "sample_weight")
+        )
+        contexts, users, home = (read[name] for name in ("contexts", "users", "home"))
         further = {"contexts": contexts, "users": users, "home": home, "members": members}
         self.n_landmarks_: int | None = None
         self.n_context_landmarks_: int | None = None
@@ -265,7 +311,12 @@ class PreferenceClassifier(BaseEstimator):
             return self._fit_abilities(items, duels, outcomes, further)
         restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
+        if items is None and self.ability:
+            items = self._background = NameList.of_duels(duels)
         names, levels, rows = read_items(items, self.columns)
+        variances = _MODELS[self.model] if names else (0.0, 0.0)
+        if not names:
+            kernel = rk.Constant(1.0)
         for is_used, name in ((home is not None, HOME), (self.ability, ID)):
             if is_used and name in names:
                 raise ValueError(f"items have a column '{name}', as the model would call its own: rename it")
@@ -318,11 +369,11 @@ class PreferenceClassifier(BaseEstimator):
         prior: Any
         table, tune = (names, levels, rows), self.optimizer is not None
         n_landmarks = self._most_landmarks(
-            left, right, None if context_input is None else context_input[2][2], bags is not None
+            left, right, None if context_input is None else context_input[2][2], bags is not None, not names
         )
         if n_landmarks is None:
             fitted, prior = _core.fit_preferences(
-                text, table, duel, circumstances, *_MODELS[self.model], tune, restarts, seed
+                text, table, duel, circumstances, *variances, tune, restarts, seed
             )
             model, notes = fitted.model, fitted.warnings
         else:
@@ -333,7 +384,7 @@ class PreferenceClassifier(BaseEstimator):
             )
             sizes = (n_landmarks, n_context_landmarks, pairs, draws, float(self.tol))
             fitted = _core.fit_landmarks(
-                text, table, duel, circumstances, list(_MODELS[self.model]), tune, restarts, seed, sizes
+                text, table, duel, circumstances, list(variances), tune, restarts, seed, sizes
             )
             prior, model, notes = fitted.prior, fitted.model, fitted.warnings
             self._function, self._no_model_reason = fitted.function, fitted.no_model_reason
@@ -395,11 +446,11 @@ class PreferenceClassifier(BaseEstimator):
         return self
 
     def _most_landmarks(
-        self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, bags: bool
+        self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, bags: bool, names_only: bool
     ) -> int | None:
         """Returns the number of landmarks; ``None`` for the dense process."""
         unknown = ["members"] * bags + ["inference"] * (self.inference == "bound")
-        if self.n_landmarks is None or (self.n_landmarks == "auto" and unknown):
+        if self.n_landmarks is None or (self.n_landmarks == "auto" and (unknown or names_only)):
             return None
         if unknown:
             raise ValueError(
@@ -441,7 +492,8 @@ class PreferenceClassifier(BaseEstimator):
     ) -> np.ndarray:
         """Returns wide rows of duels as ``expansion_`` takes them, for :class:`riesz.Explainer`: the left
         item's columns, the right item's, and those of contexts. Each argument has one row per duel, or one
-        row for all duels.
+        row for all duels. If the items of the fit were a data frame, ``left`` and ``right`` may also be
+        labels of its index, a text or a list of texts.
 
         ``contexts`` and ``users`` are needed if the model was fitted with them (a new name is a new user);
         ``home`` is ``"left"``, ``"right"`` or by default ``"none"``. With ``ability=True`` the items' names
@@ -461,6 +513,7 @@ class PreferenceClassifier(BaseEstimator):
     ) -> np.ndarray:
         """Returns the wide rows of duels with codes for categories."""
         check_is_fitted(self, "classes_")
+        left, right = self._items_of_names(left, "left"), self._items_of_names(right, "right")
         home_codes = sides(home)
         if home is not None and not self._has_home:
             raise ValueError(
@@ -587,6 +640,149 @@ class PreferenceClassifier(BaseEstimator):
             return self.classes_[self.predict_proba(left, right, **circumstances).argmax(axis=1)]
         return self.classes_[(self.decision_function(left, right, **circumstances) > 0).astype(int)]
 
+    def score(
+        self,
+        left: Any,
+        right: Any,
+        outcomes: Any,
+        sample_weight: Any = None,
+        **circumstances: Any,
+    ) -> float:
+        """Returns the accuracy of :meth:`predict`: the share of duels whose outcome is the predicted one. A
+        tie is right only if it is predicted, with ``ties="model"``; otherwise ties are omitted. If the model
+        gives either side the same odds, the duel counts as half.
+
+        Parameters
+        ----------
+        left, right
+            The items, as in :meth:`predict`.
+        outcomes : array
+            One outcome per duel, as in :meth:`fit`; a winner's name needs items with names.
+        sample_weight : array, optional
+            Weights of duels.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> duels = [("ann", "bob"), ("ann", "cleo"), ("bob", "cleo"), ("ann", "bob")]
+        >>> model = PreferenceClassifier("bradley_terry").fit(None, duels)
+        >>> model.score(["ann", "cleo"], ["cleo", "bob"], ["left", "right"])
+        1.0
+        """
+        probabilities = self.predict_proba(left, right, **circumstances)
+        count = len(probabilities)
+        names = _names_of(
+            self._items_of_names(left, "left"), self._items_of_names(right, "right"), circumstances.get("ids")
+        )
+        if names is None:
+            pairs = np.column_stack([np.full(count, "left item"), np.full(count, "right item")])
+        else:
+            pairs = np.column_stack([np.resize(np.array(side, dtype=object), count) for side in names])
+        read = read_outcomes(pairs.astype(object), outcomes, sample_weight)
+        outcome, probabilities = read.outcome, probabilities[read.rows]
+        weight = np.ones(len(outcome)) if read.weight is None else read.weight
+        column = np.select([outcome == 1, outcome == 0], [1, 0], 2)
+        if len(self.classes_) == 2:
+            decided = (outcome == 0) | (outcome == 1)
+            if not decided.any():
+                raise ValueError("outcomes: all duels are ties, which a model without ties does not predict")
+            column, probabilities, weight = column[decided], probabilities[decided], weight[decided]
+        largest = probabilities == probabilities.max(axis=1, keepdims=True)
+        correct = largest[np.arange(len(column)), column] / largest.sum(axis=1)
+        return float(np.average(correct, weights=weight))
+
+    def save(self, path: str | os.PathLike[str], *, posterior: bool = True) -> None:
+        """Writes the model file of ``riesz prefer fit``, which ``riesz prefer predict`` and :meth:`load`
+        read.
+        The file holds the log odds as a function of two items and a context.
+
+        Parameters
+        ----------
+        path : path
+        posterior : bool, default True
+            Whether to include the posterior, without which there are no probabilities; 4 n² bytes for n
+            pairs that met. Models with landmarks have none in files.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> model = PreferenceClassifier("bradley_terry").fit(None, [("ann", "bob"), ("bob", "cleo")])
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.riesz"
+        >>> model.save(path)
+        >>> again = PreferenceClassifier.load(path)
+        >>> bool((again.predict_proba("ann", "cleo") == model.predict_proba("ann", "cleo")).all())
+        True
+        """
+        check_is_fitted(self, "classes_")
+        if self.expansion_ is None:
+            raise ValueError(f"there is no model to save, because {self._no_model_reason}")
+        columns = self.expansion_.feature_names
+        names, _ = self._item_columns()
+        groups = [(name, [columns.index(f"{side}_{name}") for side in ("left", "right")]) for name in names]
+        core = self.expansion_._with_posterior().with_groups(groups, [("riesz", _core.__version__)])
+        write(path, core.to_bytes(posterior and core.has_posterior))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PreferenceClassifier:
+        """Reads a model file of :meth:`save` or of ``riesz prefer fit``.
+
+        The model predicts and explains duels as the fitted one did. A file does not hold the items of the
+        fit, so give items by their rows and explanations a background; models of names alone know their
+        items. Neither does it hold the prior: there is no ``kernel_``, and
+        :func:`riesz.rankability.rankability` takes only models of abilities from files.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        PreferenceClassifier
+        """
+        expansion = Expansion.load(path)
+        columns = dict(zip(expansion.feature_names, expansion._core.levels))
+        items = [name[5:] for name in columns if name.startswith("left_") and f"right_{name[5:]}" in columns]
+        if not items:
+            raise ValueError(
+                f"{path}: the model has no columns left_… and right_…, so it is no model of duels: read it "
+                "with riesz.Expansion.load"
+            )
+        sides_columns = {f"{side}_{name}" for side in ("left", "right") for name in items}
+        contexts = [name for name in columns if name not in sides_columns]
+        id_levels = columns.get(f"left_{ID}")
+        has_ids = id_levels is not None and UNSEEN_RIGHT in id_levels
+        has_home = HOME in items and columns[f"left_{HOME}"] is None and items[-1 - has_ids] == HOME
+        own = [name for name in items if not (has_ids and name == ID) and not (has_home and name == HOME)]
+        margin = expansion._core.tie_margin
+        model = cls(
+            _form_of(dict(expansion._core.card)),
+            ability=has_ids,
+            ties="model" if margin > 0 else "half",
+        )
+        model.expansion_ = expansion
+        model._names, model._levels = own, [columns[f"left_{name}"] for name in own]
+        model._has_home, model._ids = has_home, id_levels if has_ids else None
+        if contexts:
+            levels = [columns[name] for name in contexts]
+            model._contexts = Contexts(contexts, levels, UNSEEN in (levels[-1] or []))
+        model.margin_ = margin
+        model.classes_ = np.array(["right", "left", "tie"][: 3 if margin > 0 else 2])
+        model.n_features_in_ = len(own)
+        if model.model == "bradley_terry":
+            model._read_abilities()
+        return model
+
+    def _read_abilities(self) -> None:
+        """Sets the abilities from the log odds of each item against the first one."""
+        labels = self._levels[0] or []
+        self._background = np.array([[name] for name in labels], dtype=object)
+        log_odds = self.decision_function(labels, labels[:1])
+        self.abilities_ = dict(zip(labels, (log_odds - log_odds.mean()).tolist()))
+        self.abilities_std_ = None
+
     def probability_better(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
         """Returns the posterior probability that the left item is better, i.e. that its log odds are
         positive; ½ for two equal items."""
@@ -668,6 +864,10 @@ class PreferenceClassifier(BaseEstimator):
             raise ValueError(f"average = {average!r}: it is None or 'opponents'")
         if average is not None and covariance:
             raise ValueError(NO_COVARIANCE)
+        check_is_fitted(self, "classes_")
+        left, right = self._items_of_names(left, "left"), self._items_of_names(right, "right")
+        if background is not None:
+            background = self._items_of_names(background, "background")
         names = _names_of(left, right, circumstances.get("ids"))
         item_counts = [len(self._items(items, side)) for items, side in ((left, "left"), (right, "right"))]
         if average is not None:
@@ -820,15 +1020,65 @@ class PreferenceClassifier(BaseEstimator):
             ([str(bag_names[a]) for a in left], [str(bag_names[b]) for b in right]),
         )
 
+    def _items_of_names(self, items: Any, label: str) -> Any:
+        """Returns the rows of the fit's items for texts that are labels of their index; other items
+        unchanged."""
+        names = _texts_of(items)
+        if names is None or self.model == "bradley_terry":
+            return items
+        if not self._names:
+            return NameList(names)
+        known = labels_of(self._background)
+        if known is None:
+            if np.ndim(items):
+                return items
+            raise ValueError(
+                f"{label} = {items!r}: names are labels of the index of the items of the fit, which had "
+                "none: give the item's row"
+            )
+        row_of_name = {name: row for row, name in enumerate(known)}
+        unknown = [name for name in names if name not in row_of_name]
+        if unknown and len(unknown) == len(names) == self.n_features_in_ and np.ndim(items):
+            return items  # A row of categories.
+        if unknown:
+            listed = ", ".join(map(repr, known[:5])) + (
+                f", … ({len(known)} in all)" if len(known) > 5 else ""
+            )
+            raise ValueError(f"{label}: the fit had no item {unknown[0]!r}; its items are: {listed}")
+        return self._background.iloc[[row_of_name[name] for name in names]]
+
     def _items(self, items: Any, label: str) -> np.ndarray:
         if self.model == "bradley_terry":
             labels = np.array(
                 [[str(label)] for label in np.asarray(items, dtype=object).ravel()], dtype=object
             )
             return as_numbers(labels, self._names, label, self._levels)
+        if isinstance(items, NameList):
+            return np.zeros((len(items), 0))
         if any(levels is not None for levels in self._levels):
             return as_numbers(collected(items), self._names, label, self._levels)
         return numbers_of(items, self._names, label)
+
+
+def _form_of(facts: dict[str, str]) -> str:
+    """Returns the form of a model from the facts of its model card."""
+    form = _FORMS.get(facts.get("model", ""))
+    if form is not None:
+        return form
+    utility, generalised = (
+        float(facts.get(f"share of {part}", 0)) for part in ("a utility", "the generalised part")
+    )
+    return "nested" if (utility > 0) == (generalised > 0) else "utility" if utility > 0 else "generalised"
+
+
+def _texts_of(items: Any) -> list[str] | None:
+    """Returns a text, or a list or array of texts, as a list; ``None`` for other items."""
+    if isinstance(items, str):
+        return [str(items)]
+    is_list = isinstance(items, (list, tuple)) or (isinstance(items, np.ndarray) and items.ndim == 1)
+    if not is_list or len(items) == 0 or not all(isinstance(item, str) for item in items):
+        return None
+    return [str(item) for item in items]
 
 
 def _rows_at(items: Any, count: int, rows: np.ndarray) -> Any:
@@ -842,9 +1092,14 @@ def _rows_at(items: Any, count: int, rows: np.ndarray) -> Any:
     return cells[rows]
 
 
+def _labels_or_texts(items: Any) -> list[str] | None:
+    labels = labels_of(items)
+    return _texts_of(items) if labels is None else labels
+
+
 def _names_of(left: Any, right: Any, ids: Any) -> tuple[list, list] | None:
     """Returns the names of items on either side; ``None`` if a side has no names."""
-    labels = (labels_of(left), labels_of(right)) if ids is None else ids
+    labels = (_labels_or_texts(left), _labels_or_texts(right)) if ids is None else ids
     left_names, right_names = (
         None if side is None else [str(name) for name in np.atleast_1d(np.asarray(side, dtype=object))]
         for side in labels

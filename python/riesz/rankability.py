@@ -16,6 +16,7 @@ True
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,7 @@ from ._duel_contexts import (
     codes_of_names,
     kernel_and_items,
     labels_of,
+    pairs_of,
     rows_of,
 )
 from ._outcomes import read_outcomes
@@ -47,7 +49,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rankability:
     """The posterior of a ranking. Intervals and probabilities come from ``n_samples`` joint draws of all log
     odds."""
@@ -77,6 +79,72 @@ class Rankability:
     #: The posterior probability of the intervals.
     level: float
     n_samples: int
+
+    def elo(self, mean: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the utilities on the Elo scale with their credible intervals, as ``riesz prefer rank``
+        does.
+
+        A unit of log odds is 400 / ln 10 points, so a difference of 400 points means odds of 10 to 1.
+        Utilities sum to 0, so ``mean`` is the mean rating of the ranked items.
+
+        Parameters
+        ----------
+        mean : float, default 1500
+
+        Returns
+        -------
+        rating : array of shape (items,)
+        interval : array of shape (items, 2)
+
+        Examples
+        --------
+        >>> duels = [("ann", "bob")] * 3 + [("bob", "ann")] + [("bob", "cleo")] * 2 + [("cleo", "bob")]
+        >>> model = riesz.PreferenceClassifier("bradley_terry").fit(None, duels)
+        >>> rating, interval = rankability(model, random_state=0).elo()
+        >>> round(float(rating.mean()))
+        1500
+        >>> bool((interval[:, 0] < rating).all() and (rating < interval[:, 1]).all())
+        True
+        """
+        points, usual_mean = _core.elo_scale()
+        anchor = usual_mean if mean is None else float(mean)
+        return anchor + points * self.utility, anchor + points * self.utility_interval
+
+    def to_frame(self, elo_mean: float | None = None) -> Any:
+        """Returns a ``pandas.DataFrame``, one line per item, the best first, with the columns of ``riesz
+        prefer rank``; ``elo_mean`` as for :meth:`elo`."""
+        import pandas as pd
+
+        rating, interval = self.elo(elo_mean)
+        columns = {
+            "item": self.items,
+            "rank": self.rank,
+            "rank_low": self.rank_interval[:, 0],
+            "rank_high": self.rank_interval[:, 1],
+            "utility": self.utility,
+            "utility_low": self.utility_interval[:, 0],
+            "utility_high": self.utility_interval[:, 1],
+            "elo": rating,
+            "elo_low": interval[:, 0],
+            "elo_high": interval[:, 1],
+            "best": self.probability_best,
+        }
+        frame = pd.DataFrame(columns)
+        return frame.sort_values("rank", kind="stable").reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        best = self.items[int(np.argmin(self.rank))]
+        share = f"cyclic share {self.cyclic_share:.3g}"
+        return f"<riesz.Rankability: {len(self.items)} items, best {best}, {share}, {self.n_samples} samples>"
+
+    def _repr_html_(self) -> str:
+        shown = ["item", "rank", "rank_low", "rank_high", "elo", "elo_low", "elo_high", "best"]
+        table = self.to_frame()[shown].head(30)
+        formats = {name: "{:.0f}".format for name in ("elo", "elo_low", "elo_high")}
+        formats["best"] = "{:.3f}".format
+        omitted = len(self.items) - len(table)
+        rest = f"<p>… and {omitted} more</p>" if omitted else ""
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>{table.to_html(index=False, formatters=formats)}{rest}"
 
     def __str__(self) -> str:
         low, middle, high = self.cyclic_share_interval
@@ -116,7 +184,7 @@ class Evidence:
         return self.nested - self.utility
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SpecR:
     """SpecR, and its reference values on the same comparison graph with random outcomes. It mostly measures
     which items met."""
@@ -133,6 +201,21 @@ class SpecR:
     average_clustering: float
     n_samples: int
 
+    def __repr__(self) -> str:
+        return (
+            f"<riesz.SpecR: {self.value:.3f}; a perfect ranking has {self.perfect_ranking_mean:.3f} ± "
+            f"{self.perfect_ranking_std:.3f}, random outcomes {self.random_mean:.3f} ± {self.random_std:.3f}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("these duels", self.value, ""),
+            ("a perfect ranking", self.perfect_ranking_mean, f" ± {self.perfect_ranking_std:.3f}"),
+            ("random outcomes", self.random_mean, f" ± {self.random_std:.3f}"),
+        ]
+        cells = "".join(f"<tr><td>{name}</td><td>{value:.3f}{error}</td></tr>" for name, value, error in rows)
+        return f"<table><thead><tr><th></th><th>SpecR</th></tr></thead><tbody>{cells}</tbody></table>"
+
 
 def rankability(
     model: PreferenceClassifier,
@@ -143,8 +226,8 @@ def rankability(
     n_cycles: int = 10,
     random_state: Any = None,
 ) -> Rankability:
-    """Returns the posterior of a ranking of ``items`` under a fitted model; the items need not have duels.
-    The model "bradley_terry" ranks all items of the fit: omit ``items``.
+    """Returns the posterior of a ranking of ``items`` under a fitted model, by default of the items of the
+    fit; other items need not have duels. The model "bradley_terry" always ranks all items of the fit.
 
     The log odds of all pairs are split into differences of a utility, each item's mean, and a cyclic residual
     (Jiang, Lim, Yao and Ye 2011), for the posterior mean and for ``n_samples`` joint draws. The cost is
@@ -168,10 +251,14 @@ def rankability(
         places, share, interval, circles = _core.rank_abilities(
             model.expansion_._with_posterior(), draws, float(level), seed
         )
-        labels = [label for label, value in model.abilities_.items() if value == value]
+        labels: list[Any] = [label for label, value in model.abilities_.items() if value == value]
     else:
-        if items is None:
-            raise ValueError("items: say which rows are ranked")
+        if not hasattr(model, "kernel_"):
+            raise ValueError(
+                "rankability needs the prior of the model, which files do not hold: fit it again; models of "
+                "abilities ('bradley_terry') can be ranked from files"
+            )
+        items = model._background if items is None else model._items_of_names(items, "items")
         rows = model._items(items, "items")
         names, levels = model._item_columns()
         further_columns: list[tuple[int, float, bool]] = []
@@ -264,8 +351,9 @@ def spec_r(
     are those of the duels. The cost is about 10 N³ for each of 2 ``n_samples`` + 1 graphs."""
     outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     if items is None:
-        labels, places = np.unique(np.asarray(duels), return_inverse=True)
-        count, duels = len(labels), places.reshape(np.shape(duels))
+        pairs = pairs_of(duels)
+        labels, places = np.unique(pairs.astype(str) if pairs.dtype == object else pairs, return_inverse=True)
+        count, duels = len(labels), places.reshape(np.shape(pairs))
         left, right = rows_of(None, duels, count)
     else:
         count = len(items)

@@ -15,7 +15,7 @@ use crate::thread_pools::{Threads, with_callback};
 use crate::{Sample, explained, fits_in_memory, join, matrix, raise, table};
 
 /// An error of the library, or of the Python function.
-enum Failure {
+pub(crate) enum Failure {
     Here(Error),
     There(PyErr),
 }
@@ -42,7 +42,7 @@ impl From<Failure> for PyErr {
 }
 
 /// The outputs of `function` (rows × outputs) for some rows.
-fn call(py: Python<'_>, function: &Bound<'_, PyAny>, rows: &Table) -> Result<Matrix, Failure> {
+pub(crate) fn call(py: Python<'_>, function: &Bound<'_, PyAny>, rows: &Table) -> Result<Matrix, Failure> {
     let column_major = matrix(rows.width(), rows.rows(), rows.column_major().to_vec())?;
     let outputs = function.call1((column_major.reversed_axes().into_pyarray(py),))?;
     let outputs: PyReadonlyArray2<'_, f64> = outputs.extract()?;

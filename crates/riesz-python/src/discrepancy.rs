@@ -11,6 +11,7 @@ use riesz::discrepancy::{
 };
 use riesz::model_card::CardEntry;
 use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
+use riesz_report::{TestPage, TestSubject};
 
 use crate::explanation::Explanation;
 use crate::thread_pools::{Threads, interruptible};
@@ -102,10 +103,13 @@ pub(crate) struct TestResult {
     marginal_pvalues: Option<Py<PyArray1<f64>>>,
     /// The statistic and the p-value of the higher-order term.
     higher_order: Option<(f64, Option<f64>)>,
+    /// The whole result as JSON, for files and pages.
+    record: String,
 }
 
 impl TestResult {
     fn new(py: Python<'_>, result: discrepancy::TestResult) -> PyResult<Self> {
+        let record = serde_json::to_string(&result).map_err(refuse)?;
         let list = |numbers: Vec<f64>| numbers.into_pyarray(py).unbind();
         let grid = |rows: usize, numbers: Vec<f64>| -> PyResult<_> {
             let cols = numbers.len() / rows.max(1);
@@ -148,6 +152,7 @@ impl TestResult {
             marginal,
             marginal_pvalues,
             higher_order,
+            record,
         })
     }
 }
@@ -220,6 +225,52 @@ pub(crate) fn hsic_test<'py>(
         attributions.explanation.provenance.model.extend(condition);
     }
     TestResult::new(py, result)
+}
+
+/// The names of the two samples, or the target and the columns that are given (which may be empty).
+type SubjectInput = (bool, String, String);
+
+fn subject((of_samples, first, second): &SubjectInput) -> TestSubject<'_> {
+    match of_samples {
+        true => TestSubject::Samples([first, second]),
+        false => TestSubject::Dependence { target: first, given: second },
+    }
+}
+
+fn read_record(record: &str) -> PyResult<discrepancy::TestResult> {
+    serde_json::from_str(record).map_err(refuse)
+}
+
+/// The result of a test as the text of a JSON file, from its JSON.
+#[pyfunction]
+pub(crate) fn test_record(record: &str, of: SubjectInput) -> PyResult<String> {
+    let record = subject(&of).record(&read_record(record)?).map_err(refuse)?;
+    Ok(format!("{record:#}\n"))
+}
+
+/// The page of a test, from its result as JSON and the two samples, if it has two.
+#[pyfunction]
+pub(crate) fn test_page(
+    record: &str,
+    of: SubjectInput,
+    title: Option<String>,
+    samples: Option<(NamedRows<'_>, NamedRows<'_>)>,
+    facts: Vec<(String, String)>,
+    max_display: usize,
+) -> PyResult<String> {
+    let (mut result, subject) = (read_record(record)?, subject(&of));
+    if let Some(attributions) = &mut result.attributions {
+        let facts = facts.iter().map(|(name, value)| CardEntry::new(name, value));
+        attributions.explanation.provenance.run.extend(facts);
+    }
+    let witnesses = match samples {
+        Some((x, z)) => riesz_report::largest_witnesses(&sample(x)?, &sample(z)?, &result).map_err(raise)?,
+        None => Vec::new(),
+    };
+    let (title, verdict) = (title.unwrap_or_else(|| subject.title()), subject.verdict(&result));
+    let (result, witnesses) = (&result, &witnesses[..]);
+    let page = TestPage { title: &title, verdict: &verdict, result, witnesses, max_display };
+    riesz_report::test_report(&page).map_err(raise)
 }
 
 /// The witness function of two samples along a column.

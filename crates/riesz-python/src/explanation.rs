@@ -25,7 +25,7 @@ type Origin = (String, String, Vec<(String, String)>, Vec<(String, String)>);
 /// An explanation: values, base values and predictions, with their exactness and provenance.
 #[pyclass(frozen, module = "riesz._core")]
 pub(crate) struct Explanation {
-    inner: riesz::Explanation,
+    pub(crate) inner: riesz::Explanation,
     /// The decisions of a classifier about the rows, if the file has them.
     decisions: Option<ClassDecisions>,
     /// For values estimated from coalitions: the coalitions, from which a larger budget continues.

@@ -8,12 +8,14 @@ mod black_box;
 mod causal;
 mod columns;
 mod discrepancy;
+mod duel_tables;
 mod error;
 mod explanation;
 mod fit;
 mod fusion;
 mod global;
 mod kernel;
+mod map_pages;
 mod nystrom;
 mod preference;
 mod preference_scale;
@@ -36,6 +38,7 @@ use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
 use riesz::kernel_model::{Link, ProbabilityLink};
 use riesz::linalg::{Cholesky, Sparse};
+use riesz::model_card::CardEntry;
 use riesz::posterior::VarianceReduction;
 use riesz::question::{Budget, Subject};
 use riesz::table::{Players, level_of_number, level_of_text};
@@ -479,6 +482,23 @@ impl Expansion {
         players.iter().map(|p| (p.name.clone(), p.columns.clone())).collect()
     }
 
+    /// This model with these players, and with further facts in its model card.
+    fn with_groups(&self, groups: Vec<(String, Vec<usize>)>, facts: Vec<(String, String)>) -> PyResult<Self> {
+        let mut model = (*self.model).clone();
+        model.model_card.extend(facts.iter().map(|(name, value)| CardEntry::new(name, value)));
+        let groups = Some(players(model.columns(), groups)?);
+        Ok(Self { model: Arc::new(model), covariance: self.covariance.clone(), groups })
+    }
+
+    /// The margin of ties of a model of duels; 0 without one.
+    #[getter]
+    fn tie_margin(&self) -> f64 {
+        match self.model.link {
+            Link::LatentRaoKupper { margin } => margin,
+            _ => 0.0,
+        }
+    }
+
     /// Facts about the model, for model cards.
     #[getter]
     fn card(&self) -> Vec<(String, String)> {
@@ -733,10 +753,15 @@ mod _core {
     use super::kernel::{factors, kernel, kernel_help, kernel_terms, length_scales};
 
     #[pymodule_export]
-    use super::discrepancy::{TestResult, hsic_test, mmd_test, rank_features, witness};
+    use super::discrepancy::{
+        TestResult, hsic_test, mmd_test, rank_features, test_page, test_record, witness,
+    };
 
     #[pymodule_export]
-    use super::global::{SageValues, component, sage_values, sobol_indices};
+    use super::global::{
+        SageValues, SobolIndices, component, importance_page, importance_record, sage_of_function,
+        sage_values, sobol_indices, sobol_of_function,
+    };
 
     #[pymodule_export]
     use super::black_box::{kernel_shap, permutation};
@@ -787,8 +812,14 @@ mod _core {
     use super::columns::{column_suspicions, column_type, column_unit, read_numbers, same_unit};
 
     #[pymodule_export]
+    use super::map_pages::{map_page, map_picture};
+
+    #[pymodule_export]
+    use super::duel_tables::{duel_columns, evaluate_duels, times_of_levels};
+
+    #[pymodule_export]
     use super::ranking::{
-        cluster_preferences, compare_preferences, rank_abilities, rank_preferences, spec_r,
+        cluster_preferences, compare_preferences, elo_scale, rank_abilities, rank_preferences, spec_r,
     };
 
     #[pymodule_export]

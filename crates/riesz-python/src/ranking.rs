@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
+use riesz::Kernel;
 use riesz::kernel::{Categorical, Linear};
 use riesz::preference::clusters::{ClusterCount, Clusterer, ClusteringMethod};
 use riesz::preference::{
-    ModelEvidence, PairKernel, PairwiseLogOdds, PreferenceProcess, Rankability, RankingRequest, SpecR,
+    ELO_MEAN, ELO_PER_LOG_ODDS, ModelEvidence, PairKernel, PairwiseLogOdds, PreferenceProcess, Rankability,
+    RankingRequest, SpecR,
 };
-use riesz::table::ColumnKind;
-use riesz::{Kernel, Posterior, Table};
 
 use crate::preference::{DuelInput, duels};
 use crate::thread_pools::{Threads, interruptible};
@@ -39,6 +39,12 @@ fn ranked(result: &Rankability) -> Ranked {
     (ranks.collect(), result.cyclic_share, result.cyclic_share_interval, circles)
 }
 
+/// The Elo scale: points per unit of log odds, and the usual mean.
+#[pyfunction]
+pub fn elo_scale() -> (f64, f64) {
+    (ELO_PER_LOG_ODDS, ELO_MEAN)
+}
+
 /// Ranks all items of a model of abilities.
 #[pyfunction]
 pub fn rank_abilities(
@@ -52,19 +58,7 @@ pub fn rank_abilities(
     let model = model.model.clone();
     let ranking = RankingRequest { draws, level, seed, ..RankingRequest::default() };
     let stop = ranking.stop.clone();
-    let work = move || {
-        let columns = model.columns();
-        let count = match &columns[0].kind {
-            ColumnKind::Categorical { levels } => levels.len(),
-            ColumnKind::Numeric => 0,
-        };
-        // Each item against the first one, since only differences of abilities matter.
-        let values = (0..count).map(|i| i as f64).chain(std::iter::repeat_n(0.0, count)).collect();
-        let rows = Table::from_column_major(columns.to_vec(), count, values)?;
-        let posterior = Posterior::new(&model, &covariance)?;
-        let items = posterior.functionals_at(&rows)?;
-        ranking.of_abilities(&posterior.mean_of(&items).column(0), &posterior.covariance(&items)[0])
-    };
+    let work = move || ranking.of_ability_model(&model, &covariance);
     Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
 }
 

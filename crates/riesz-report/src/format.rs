@@ -164,6 +164,19 @@ pub(crate) fn label(explanation: &Explanation, row: usize, set: usize) -> String
     }
 }
 
+/// Returns the fields of `head` and then those of `content`, which is the form of all result files.
+pub(crate) fn record(
+    mut head: serde_json::Value,
+    content: &impl serde::Serialize,
+) -> serde_json::Result<serde_json::Value> {
+    if let (Some(fields), serde_json::Value::Object(content)) =
+        (head.as_object_mut(), serde_json::to_value(content)?)
+    {
+        fields.extend(content);
+    }
+    Ok(head)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

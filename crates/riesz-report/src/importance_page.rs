@@ -2,8 +2,8 @@
 //! page loads nothing and has no script.
 
 use minijinja::context;
-use riesz::global::{Curve, SageValues, SobolIndices};
-use riesz::{Result, ValueIndex};
+use riesz::global::{Components, Curve, SageValues, SobolIndices};
+use riesz::{Background, KernelExpansion, Players, Posterior, PosteriorCovariance, Result, ValueIndex};
 use serde_json::{Value, json};
 
 use crate::format::{fixed, number, scientific};
@@ -23,6 +23,54 @@ pub struct ImportancePage<'p> {
     pub curves: &'p [Curve],
     /// Maximum number of features that the plot shows by name; the table has all.
     pub max_display: usize,
+}
+
+/// Number of curves on a page.
+const CURVES: usize = 3;
+
+/// Returns the title of a page about the importance for the model's output, or for its loss on these targets.
+pub fn importance_title(targets: &[String]) -> String {
+    match targets {
+        [] => "Importance of features".to_string(),
+        targets => format!("Reduction of the loss of {} by features", targets.join(", ")),
+    }
+}
+
+/// Returns the curves of the components with the largest Shapley effects on the first output, among features
+/// that are single columns, for the page of these indices.
+///
+/// # Errors
+/// As [`Components::curve_along`].
+pub fn importance_curves(
+    (model, covariance): (&KernelExpansion, Option<&PosteriorCovariance>),
+    inputs: &Background,
+    groups: Option<Players>,
+    indices: &SobolIndices,
+) -> Result<Vec<Curve>> {
+    let components = Components::new(model, inputs, groups)?;
+    let data_covariance = covariance.filter(|covariance| covariance.is_of_data());
+    let posterior = data_covariance.map(|covariance| Posterior::new(model, covariance)).transpose()?;
+    let effects = indices.effects(0);
+    let drawn = order(effects)
+        .into_iter()
+        .filter(|&j| components.players()[j].columns.len() == 1 && effects[j] > 0.0);
+    drawn.take(CURVES).map(|j| components.curve_along(&[j], &inputs.rows, posterior.as_ref())).collect()
+}
+
+/// Returns Sobol indices as riesz writes them to JSON files.
+///
+/// # Errors
+/// An error of `serde_json` for indices that have no JSON form.
+pub fn sobol_record(indices: &SobolIndices) -> serde_json::Result<Value> {
+    crate::format::record(json!({ "format": "riesz-sobol", "version": 1 }), indices)
+}
+
+/// Returns SAGE values as riesz writes them to JSON files.
+///
+/// # Errors
+/// An error of `serde_json` for values that have no JSON form.
+pub fn sage_record(values: &SageValues) -> serde_json::Result<Value> {
+    crate::format::record(json!({ "format": "riesz-sage", "version": 1 }), values)
 }
 
 /// The part of the page about one output.

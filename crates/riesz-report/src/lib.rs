@@ -9,6 +9,7 @@ mod effect_page;
 mod format;
 mod html;
 mod importance_page;
+mod map_content;
 mod plot;
 mod png;
 mod svg;
@@ -19,7 +20,10 @@ pub use effect::EffectPage;
 pub use effect_page::effect_report;
 pub use format::number;
 pub use html::{ReportOptions, report};
-pub use importance_page::{ImportancePage, importance_report};
+pub use importance_page::{
+    ImportancePage, importance_curves, importance_report, importance_title, sage_record, sobol_record,
+};
+pub use map_content::{MapContent, MapOfBags, MapQuantity, NamedBags, map_explainer, map_values};
 pub use plot::{
     Overall, PLOTS, Plot, PlotOptions, Shows, render, render_causal_graph, render_component, render_effect,
     render_ladder, render_map, render_null, render_overall, render_preference_matrix, render_test,
@@ -27,4 +31,4 @@ pub use plot::{
 };
 pub use png::png;
 pub use svg::{Svg, Theme};
-pub use test_page::{TestPage, test_report};
+pub use test_page::{TestPage, TestSubject, largest_witnesses, test_report};

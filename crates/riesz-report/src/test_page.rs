@@ -2,14 +2,126 @@
 //! provenance. The page loads nothing and has no script.
 
 use minijinja::{Value, context};
-use riesz::Result;
-use riesz::discrepancy::{FeatureAttributions, TestResult, Witness};
+use riesz::discrepancy::{FeatureAttributions, TestResult, Witness, witness};
+use riesz::model_card::CardEntry;
+use riesz::{Result, Table};
 
 use crate::format::{number, pvalue};
 use crate::html::{exactness, render_wide_and_narrow, written};
 use crate::plot::{PlotOptions, attributions, render_null, render_test, render_witness};
 
 const TEMPLATE: &str = include_str!("../assets/test.html");
+
+/// Number of features whose witness functions are shown on the page.
+const WITNESSES: usize = 4;
+
+/// The subject of a test, from which its title and its verdict are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestSubject<'n> {
+    /// A two-sample test by MMD², with the names of the first and of the second sample.
+    Samples([&'n str; 2]),
+    /// An independence test by HSIC.
+    Dependence {
+        /// The name of the target.
+        target: &'n str,
+        /// The names of the columns that are given; empty if there are none.
+        given: &'n str,
+    },
+}
+
+impl TestSubject<'_> {
+    /// The name of the statistic.
+    pub fn statistic(&self) -> &'static str {
+        match self {
+            Self::Samples(_) => "MMD²",
+            Self::Dependence { .. } => "HSIC",
+        }
+    }
+
+    /// The title of the page.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Samples([first, second]) => format!("{first} against {second}"),
+            Self::Dependence { target, .. } => format!("What {target} depends on"),
+        }
+    }
+
+    /// The result in a sentence.
+    pub fn verdict(&self, result: &TestResult) -> String {
+        match self {
+            Self::Samples(names) => verdict_on_samples(result, *names),
+            Self::Dependence { target, given: "" } => verdict_on_dependence(result, target, ""),
+            Self::Dependence { target, given } => {
+                verdict_on_dependence(result, target, &format!(" given {given}"))
+            }
+        }
+    }
+
+    /// The result as riesz writes it to JSON files.
+    ///
+    /// # Errors
+    /// An error of `serde_json` for a result that has no JSON form.
+    pub fn record(&self, result: &TestResult) -> serde_json::Result<serde_json::Value> {
+        let verdict = self.verdict(result);
+        let head = serde_json::json!({
+            "format": "riesz-test", "version": 2, "test": self.statistic(), "verdict": verdict
+        });
+        crate::format::record(head, result)
+    }
+}
+
+fn verdict_on_samples(result: &TestResult, [first, second]: [&str; 2]) -> String {
+    let value = brief(result.statistic);
+    match result.pvalue {
+        None => format!("MMD² between {first} and {second} is {value}; no test was requested."),
+        Some(p) if p <= 0.05 => format!(
+            "The samples differ: if {first} and {second} had one distribution, MMD² would be {value} or \
+             larger with probability {p:.3}."
+        ),
+        Some(p) => format!(
+            "No difference is seen: if {first} and {second} had one distribution, MMD² would be {value} or \
+             larger with probability {p:.3}."
+        ),
+    }
+}
+
+fn verdict_on_dependence(result: &TestResult, target: &str, condition: &str) -> String {
+    let value = brief(result.statistic);
+    match result.pvalue {
+        None => format!("HSIC of {target} and the features is {value}{condition}; no test was requested."),
+        Some(p) if p <= 0.05 => format!(
+            "{target} depends on the features{condition}: if it did not, HSIC would be {value} or larger \
+             with probability {p:.3}."
+        ),
+        Some(p) => format!(
+            "No dependence of {target} on the features is seen{condition}: without any, HSIC would be \
+             {value} or larger with probability {p:.3}."
+        ),
+    }
+}
+
+/// A statistic, to four significant digits.
+fn brief(value: f64) -> String {
+    let rounded = format!("{value:.3e}").parse().unwrap_or(value);
+    CardEntry::measured("", rounded).value
+}
+
+/// Returns the witness functions of two samples along the single-column features with the largest values, for
+/// the page of their test.
+///
+/// # Errors
+/// As [`witness`].
+pub fn largest_witnesses(first: &Table, second: &Table, result: &TestResult) -> Result<Vec<Witness>> {
+    let Some(attributions) = &result.attributions else { return Ok(Vec::new()) };
+    let explanation = &attributions.explanation;
+    let kernel = &result.by_kernel[result.chosen].kernel;
+    let order = attributions.order();
+    let columns = order.iter().filter_map(|&j| match explanation.players[j].columns.as_slice() {
+        [one] => Some(explanation.data.columns()[*one].name.as_str()),
+        _ => None,
+    });
+    columns.take(WITNESSES).map(|column| witness(first, second, Some(kernel), column)).collect()
+}
 
 /// The contents of the page.
 #[derive(Debug, Clone)]

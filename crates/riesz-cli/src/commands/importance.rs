@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::format::model::SavedModel;
-use riesz::global::{Components, Curve, Labels, Sage, SageValues};
+use riesz::global::{Curve, Labels, Sage, SageValues};
 use riesz::model_card::CardEntry;
 use riesz::table::level_of_text;
-use riesz::{Background, Explanation, Matrix, Posterior, Sensitivity, SobolIndices, Table, ValueIndex};
-use riesz_report::{ImportancePage, Overall, PlotOptions, importance_report, render_overall};
-use serde_json::json;
+use riesz::{Background, Explanation, Matrix, Sensitivity, SobolIndices, Table, ValueIndex};
+use riesz_report::{
+    ImportancePage, Overall, PlotOptions, importance_curves, importance_report, importance_title,
+    render_overall, sage_record, sobol_record,
+};
 
 use crate::args::{FeatureArgs, Global, TableArgs};
 use crate::console::{Console, printable, with_progress};
@@ -24,8 +26,7 @@ use crate::io::write::{Cells, TableWriter};
 use crate::output_format::Form;
 use crate::question_args::read_groups;
 
-/// Largest number of curves on a page, and of features shown by name.
-const CURVES: usize = 3;
+/// Largest number of features that a page shows by name.
 const SHOWN: usize = 20;
 
 /// Arguments of `importance`.
@@ -167,12 +168,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             write_picture(path, picture, pixels)?;
         }
         Form::Page => {
-            let title = match args.target.as_slice() {
-                [] => "Importance of features".to_string(),
-                target => format!("Reduction of the loss of {} by features", target.join(", ")),
-            };
             let page = ImportancePage {
-                title: &title,
+                title: &importance_title(&args.target),
                 ranking: result.importance.overall(),
                 curves: &result.curves,
                 max_display: SHOWN,
@@ -266,32 +263,15 @@ fn variance_importance(
         ("bound", bound),
     ];
     let json_error = |e: serde_json::Error| Failure::input(format!("the indices cannot be written: {e}"));
-    let mut json = json!({ "format": "riesz-sobol", "version": 1 });
-    if let (Some(object), serde_json::Value::Object(fields)) =
-        (json.as_object_mut(), serde_json::to_value(&sobol).map_err(json_error)?)
-    {
-        object.extend(fields);
-    }
-    let curves =
-        if curves { first_curves(saved, &sensitivity, &inputs, sobol.effects(0))? } else { Vec::new() };
+    let json = sobol_record(&sobol).map_err(json_error)?;
+    let curves = match curves {
+        true => {
+            let model = (model, saved.covariance.as_ref());
+            importance_curves(model, &inputs, sensitivity.groups.clone(), &sobol)?
+        }
+        false => Vec::new(),
+    };
     Ok(ImportanceOutput { columns, text, json, importance: Importance::Variance(sobol), curves })
-}
-
-/// Curves of the components with the largest Shapley effects, among features that are single columns.
-fn first_curves(
-    saved: &SavedModel,
-    sensitivity: &Sensitivity,
-    inputs: &Background,
-    effects: &[f64],
-) -> Result<Vec<Curve>> {
-    let components = Components::new(&saved.model, inputs, sensitivity.groups.clone())?;
-    let data_covariance = saved.covariance.as_ref().filter(|covariance| covariance.is_of_data());
-    let posterior = data_covariance.map(|covariance| Posterior::new(&saved.model, covariance)).transpose()?;
-    let drawn = order(effects)
-        .into_iter()
-        .filter(|&j| components.players()[j].columns.len() == 1 && effects[j] > 0.0);
-    let curve = |j: usize| Ok(components.curve_along(&[j], &inputs.rows, posterior.as_ref())?);
-    drawn.take(CURVES).map(curve).collect()
 }
 
 /// The indices of `values` from the largest to the smallest.
@@ -372,12 +352,7 @@ fn loss_importance(
     columns.extend(sage_values.std_error.as_ref().map(|errors| ("std_error", ordered(errors))));
     columns.extend(sage_values.sampling_error.as_ref().map(|errors| ("sampling_error", ordered(errors))));
     let json_error = |e: serde_json::Error| Failure::input(format!("the values cannot be written: {e}"));
-    let mut json = json!({ "format": "riesz-sage", "version": 1 });
-    if let (Some(object), serde_json::Value::Object(fields)) =
-        (json.as_object_mut(), serde_json::to_value(&sage_values).map_err(json_error)?)
-    {
-        object.extend(fields);
-    }
+    let json = sage_record(&sage_values).map_err(json_error)?;
     let text = loss_text(&sage_values, &order);
     Ok(ImportanceOutput {
         text,

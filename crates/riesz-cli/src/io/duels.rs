@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use riesz::error::listed;
-use riesz::preference::{HomeSide, MissingOutcome, Outcomes, Record, read_homes};
+use riesz::preference::{
+    DuelColumns, HomeSide, MissingOutcome, NamedDuelColumns, Outcomes, Record, read_homes,
+};
 use riesz::table::UNKNOWN_LEVEL;
 use riesz::{Column, ColumnKind, Table};
 
@@ -279,27 +281,21 @@ impl Names {
     }
 }
 
-/// The columns of the two sides and of the outcome that are used unless others are named: those of riesz, and
-/// those of tables in which people compare answers of two language models.
-const LAYOUTS: [([&str; 2], &str); 2] = [(["left", "right"], "outcome"), (["model_a", "model_b"], "winner")];
-
 /// The column of outcomes of a table whose left side is in column `left`.
 fn outcome_column(args: &OutcomeArgs, left: &str) -> String {
-    let layout = LAYOUTS.iter().find(|([column, _], _)| *column == left);
-    args.outcome.clone().unwrap_or_else(|| layout.unwrap_or(&LAYOUTS[0]).1.into())
+    riesz::preference::outcome_column(left, args.outcome.as_deref())
 }
 
 /// The columns of the two sides, if the table has them, and whether the first one holds the winners.
 fn sides_in(args: &SideArgs, header: &[String]) -> Result<Option<([String; 2], bool)>> {
-    let is_column = |column: &String| header.contains(column);
-    if is_column(&args.winner) && is_column(&args.loser) {
-        return Ok(Some(([args.winner.clone(), args.loser.clone()], true)));
-    }
-    let candidates = match &args.sides {
-        Some(text) => vec![two_columns("--sides", text, header)?],
-        None => LAYOUTS.map(|(sides, _)| sides.map(String::from)).into(),
+    let sides = args.sides.as_ref().map(|text| two_columns("--sides", text, header)).transpose()?;
+    let named = NamedDuelColumns {
+        winner_and_loser: [&args.winner, &args.loser],
+        sides: sides.as_ref().map(|[left, right]| [&left[..], &right[..]]),
+        outcome: None,
     };
-    Ok(candidates.into_iter().find(|sides| sides.iter().all(is_column)).map(|sides| (sides, false)))
+    let columns = DuelColumns::find(header, named);
+    Ok(columns.map(|DuelColumns { sides, outcome }| (sides, outcome.is_none())))
 }
 
 /// The two columns that an option names.

@@ -101,7 +101,7 @@ fn models_are_compared_on_pairs_that_they_have_not_seen() {
         let line = table.lines().find(|line| line.starts_with(name)).unwrap();
         line.split(',').skip(1).map(|v| v.parse().unwrap()).collect()
     };
-    assert!(table.starts_with("model,accuracy,accuracy_sd,auc,auc_sd,log_loss,log_loss_sd\n"), "{table}");
+    assert!(table.starts_with("model,accuracy,accuracy_std,auc,auc_std,log_loss,log_loss_std\n"), "{table}");
     assert!(line("nested")[0] > 0.8 && line("generalised")[0] > 0.8, "{table}");
     // No utility represents a cycle.
     assert!(line("utility")[0] < 0.7, "{table}");
@@ -198,7 +198,9 @@ fn rankings_and_clusters_are_reported() {
     let place = circle();
     let (table, err) = place.good("prefer rank items.csv duels.csv --ignore size --cycles 2 --samples 100");
     assert!(
-        table.starts_with("item,rank,rank_low,rank_high,utility,utility_low,utility_high,best\n"),
+        table.starts_with(
+            "item,rank,rank_low,rank_high,utility,utility_low,utility_high,elo,elo_low,elo_high,best\n"
+        ),
         "{table}"
     );
     assert_eq!(table.lines().count(), 10);
@@ -492,7 +494,7 @@ fn evaluation_splits_by_time_and_by_context() {
         "{by_day}{err}"
     );
     let (seasons, _) = table("--split context=season --repeats 3");
-    assert!(seasons.starts_with("model,accuracy,accuracy_sd"), "{seasons}");
+    assert!(seasons.starts_with("model,accuracy,accuracy_std"), "{seasons}");
     let evaluate = "prefer evaluate items.csv dated.csv --models coin --split";
     place.bad(&format!("{evaluate} time=winner"), "times are numbers, or dates");
     place.bad(&format!("{evaluate} time=year"), "there is no column 'year'");

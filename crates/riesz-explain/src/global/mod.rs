@@ -25,6 +25,7 @@ mod curves;
 mod importance;
 mod marginals;
 mod sage;
+mod sampled_indices;
 mod sobol;
 mod variance;
 
@@ -32,4 +33,5 @@ pub use components::Components;
 pub use curves::{Axis, Curve};
 pub use importance::Importance;
 pub use sage::{Labels, Sage, SageValues};
+pub use sampled_indices::{SampledIndices, SampledSensitivity, Shares};
 pub use sobol::{Sensitivity, SobolIndices};

@@ -28,6 +28,7 @@ use crate::explanation::{Exactness, Explanation, LOSS_GAME, Provenance, Sampling
 use crate::game::{Background, ReferenceRows};
 use crate::kernel_model::{KernelExpansion, ProbabilityLink};
 use crate::linalg::{Matrix, add_multiple};
+use crate::model_card::CardEntry;
 use crate::random::{Random, SeedableRng};
 use crate::table::{Player, Players, Table};
 
@@ -103,6 +104,16 @@ impl SageValues {
     /// # Errors
     /// As [`Table::align_to`].
     pub fn explanation(&self, model: &KernelExpansion, x: &Table, seed: u64) -> Result<Explanation> {
+        Ok(self.explanation_of(x.align_to(model.columns())?.mean_row(), model.facts(), seed))
+    }
+
+    /// Returns the values of a [function](Sage::run_function) as an explanation of one row, as
+    /// [`explanation`](Self::explanation) does for a model. `x` has the labelled rows.
+    pub fn explanation_of_function(&self, x: &Table, seed: u64) -> Explanation {
+        self.explanation_of(x.mean_row(), Vec::new(), seed)
+    }
+
+    fn explanation_of(&self, data: Table, facts: Vec<CardEntry>, seed: u64) -> Explanation {
         // The errors are inflated so that ± 1.96 standard errors cover the true value in 95 % of cases with
         // few rows too.
         let inflation = student_quantile((self.rows as f64 - 1.0).max(1.0)) / NORMAL;
@@ -117,7 +128,7 @@ impl SageValues {
         let p = self.players.len();
         let std_error =
             (0..p).map(|j| inflated(&self.std_error, j).hypot(inflated(&self.sampling_error, j))).collect();
-        Ok(Explanation {
+        Explanation {
             values: self.values.clone(),
             base_values: vec![0.0],
             predictions: vec![self.base_loss - self.loss],
@@ -129,13 +140,9 @@ impl SageValues {
                 },
                 None => Exactness::Unknown,
             },
-            provenance: Provenance::of_run(LOSS_GAME, absent, model.facts(), []),
-            ..Explanation::of_rows(
-                &self.players,
-                std::slice::from_ref(&self.measure),
-                x.align_to(model.columns())?.mean_row(),
-            )
-        })
+            provenance: Provenance::of_run(LOSS_GAME, absent, facts, []),
+            ..Explanation::of_rows(&self.players, std::slice::from_ref(&self.measure), data)
+        }
     }
 }
 
@@ -156,56 +163,104 @@ impl Sage {
     ) -> Result<SageValues> {
         let control = RunControl { stop: &self.stop, progress: &self.progress };
         let x = x.align_to(model.columns())?;
-        let n = x.rows();
-        check(model, n, labels)?;
-        if !(2..=1_000_000).contains(&self.permutations) {
-            return Err(Error::parameter(
-                "n_orders",
-                self.permutations,
-                "take from 2, which a standard error needs, to 1000000",
-            ));
-        }
-        let reference = ReferenceRows::new(background, model.columns())?;
+        check(model, x.rows(), labels)?;
+        self.check()?;
         let groups = self.groups.clone().unwrap_or_else(|| Players::singletons(model.columns()));
-        let p = groups.players().len();
-        let link = ProbabilityLink::of_model(model);
-        let game = RowLosses {
-            model,
-            x: &x,
-            labels,
-            reference: &reference,
-            players: groups.players(),
-            link,
-            control,
-        };
-        let everything = p < 24 && (1_usize << p) <= 2 * self.permutations * p;
         let tables = match labels {
             Labels::Numbers(y) => {
                 CoalitionOutputs::new(model, background, &groups, &self.stop)?.map(|outputs| (outputs, y))
             }
             Labels::Classes(_) => None,
         };
-        self.progress.start(match tables {
-            Some(_) => n.div_ceil(BATCH) + 2,
-            None if everything => 1 << p,
-            None => 2 * self.permutations * (p - 1) + 2,
-        });
+        let game = RowLosses {
+            predict: |rows: &Table| model.predict_until(rows, &self.stop),
+            x: &x,
+            labels,
+            reference: &ReferenceRows::new(background, model.columns())?,
+            players: groups.players(),
+            link: ProbabilityLink::of_model(model),
+            control,
+        };
+        let Some((outputs, y)) = tables else { return self.values_of(&game) };
+        let (n, p) = (x.rows(), groups.players().len());
+        self.progress.start(n.div_ceil(BATCH) + 2);
         let (grand, none) = (game.losses(&vec![true; p])?, game.losses(&vec![false; p])?);
-        let mean = |losses: &[f64]| losses.iter().sum::<f64>() / n as f64;
-        let (contributions, sampling_error, coalitions) = if let Some((outputs, y)) = tables {
-            (exact_by_tables(&outputs, (&x, y), p, control)?, None, outputs.coalition_count())
-        } else if everything {
-            (exact_by_enumeration(&game, &none, &grand)?, None, 1 << p)
+        let contributions = exact_by_tables(&outputs, (&x, y), p, control)?;
+        let contributions = Contributions { contributions, none, grand, sampling_error: None };
+        self.summarise(&game, contributions, outputs.coalition_count())
+    }
+
+    /// Returns the SAGE values of a function for the labelled rows of `x` and a background with the same
+    /// columns. `predict` returns the outputs of the function for some rows, rows × outputs; for labels that
+    /// are classes these are the classes' probabilities.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); the errors of `predict`.
+    pub fn run_function<E: From<Error>>(
+        &self,
+        predict: impl Fn(&Table) -> std::result::Result<Matrix, E>,
+        x: &Table,
+        labels: &Labels,
+        background: &Background,
+    ) -> std::result::Result<SageValues, E> {
+        check_count(x.rows(), labels)?;
+        self.check()?;
+        let groups = self.groups.clone().unwrap_or_else(|| Players::singletons(x.columns()));
+        let game = RowLosses {
+            predict: |rows: &Table| checked_outputs(predict(rows)?, rows.rows(), labels),
+            x,
+            labels,
+            reference: &ReferenceRows::new(background, x.columns())?,
+            players: groups.players(),
+            link: None,
+            control: RunControl { stop: &self.stop, progress: &self.progress },
+        };
+        self.values_of(&game)
+    }
+
+    fn check(&self) -> Result<()> {
+        if (2..=1_000_000).contains(&self.permutations) {
+            return Ok(());
+        }
+        let allowed = "take from 2, which a standard error needs, to 1000000";
+        Err(Error::parameter("n_orders", self.permutations, allowed))
+    }
+
+    /// Returns the values from the losses of all coalitions, or of those along random orders if there are too
+    /// many.
+    fn values_of<E, F>(&self, game: &RowLosses<'_, F>) -> std::result::Result<SageValues, E>
+    where
+        E: From<Error>,
+        F: Fn(&Table) -> std::result::Result<Matrix, E>,
+    {
+        let p = game.players.len();
+        let everything = p < 24 && (1_usize << p) <= 2 * self.permutations * p;
+        self.progress.start(if everything { 1 << p } else { 2 * self.permutations * (p - 1) + 2 });
+        let (grand, none) = (game.losses(&vec![true; p])?, game.losses(&vec![false; p])?);
+        let (contributions, sampling_error, coalitions) = if everything {
+            (exact_by_enumeration(game, &none, &grand)?, None, 1 << p)
         } else {
-            let (contributions, error, valued) = self.by_permutations(&game, &none, &grand)?;
+            let (contributions, error, valued) = self.by_permutations(game, &none, &grand)?;
             (contributions, Some(error), valued)
         };
-        let measure = match labels {
+        let contributions = Contributions { contributions, none, grand, sampling_error };
+        Ok(self.summarise(game, contributions, coalitions)?)
+    }
+
+    fn summarise<F>(
+        &self,
+        game: &RowLosses<'_, F>,
+        Contributions { contributions, none, grand, sampling_error }: Contributions,
+        coalitions: usize,
+    ) -> Result<SageValues> {
+        let n = game.x.rows();
+        let mean = |losses: &[f64]| losses.iter().sum::<f64>() / n as f64;
+        let measure = match game.labels {
             Labels::Numbers(_) => "squared error",
             Labels::Classes(_) => "log loss",
         };
         let result = SageValues {
-            players: groups.players().to_vec(),
+            players: game.players.to_vec(),
             values: contributions.iter().map(|row_values| mean(row_values)).collect(),
             std_error: (n > 1)
                 .then(|| contributions.iter().map(|row_values| std_error(row_values)).collect()),
@@ -229,12 +284,16 @@ impl Sage {
 
     /// Returns the values by player and row, their standard errors over orders, and the number of valued
     /// coalitions.
-    fn by_permutations(
+    fn by_permutations<E, F>(
         &self,
-        game: &RowLosses<'_>,
+        game: &RowLosses<'_, F>,
         none: &[f64],
         grand: &[f64],
-    ) -> Result<(Vec<Vec<f64>>, Vec<f64>, usize)> {
+    ) -> std::result::Result<(Vec<Vec<f64>>, Vec<f64>, usize), E>
+    where
+        E: From<Error>,
+        F: Fn(&Table) -> std::result::Result<Matrix, E>,
+    {
         let (p, n) = (game.players.len(), none.len());
         let mut random = Random::seed_from_u64(self.seed);
         let mut sums = vec![vec![0.0; n]; p];
@@ -286,7 +345,45 @@ impl Sage {
     }
 }
 
-fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
+/// The values by player and row, with the losses from which they are computed.
+struct Contributions {
+    contributions: Vec<Vec<f64>>,
+    /// The loss of each row without features.
+    none: Vec<f64>,
+    /// The loss of each row with all features.
+    grand: Vec<f64>,
+    /// The standard errors over orders.
+    sampling_error: Option<Vec<f64>>,
+}
+
+/// Checks that a function has an output for each row and each column of labels, or for each class.
+fn checked_outputs<E: From<Error>>(
+    outputs: Matrix,
+    rows: usize,
+    labels: &Labels,
+) -> std::result::Result<Matrix, E> {
+    if outputs.rows() != rows {
+        return Err(
+            Error::shape("the function's outputs", "rows", rows, outputs.rows(), "one per row").into()
+        );
+    }
+    let needed = match labels {
+        Labels::Numbers(y) => y.cols(),
+        Labels::Classes(classes) => classes.iter().max().map_or(0, |largest| largest + 1),
+    };
+    let fits = match labels {
+        Labels::Numbers(_) => outputs.cols() == needed,
+        Labels::Classes(_) => outputs.cols() >= needed,
+    };
+    if !fits {
+        let why = "one per column of labels, or one probability per class";
+        return Err(Error::shape("the function's outputs", "columns", needed, outputs.cols(), why).into());
+    }
+    Ok(outputs)
+}
+
+/// Checks that there is one label per row.
+fn check_count(rows: usize, labels: &Labels) -> Result<()> {
     let actual = match labels {
         Labels::Numbers(y) => y.rows(),
         Labels::Classes(y) => y.len(),
@@ -297,6 +394,11 @@ fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
     if actual != rows {
         return Err(Error::shape("the labels", "rows", rows, actual, "one per row"));
     }
+    Ok(())
+}
+
+fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
+    check_count(rows, labels)?;
     match labels {
         Labels::Numbers(y) if y.cols() != model.outputs() => {
             Err(Error::shape("the labels", "columns", model.outputs(), y.cols(), "one per output"))
@@ -319,8 +421,9 @@ fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
 }
 
 /// The loss of each row, given some of its features.
-struct RowLosses<'a> {
-    model: &'a KernelExpansion,
+struct RowLosses<'a, F> {
+    /// Returns the outputs for some rows, rows × outputs.
+    predict: F,
     x: &'a Table,
     labels: &'a Labels,
     reference: &'a ReferenceRows,
@@ -330,10 +433,14 @@ struct RowLosses<'a> {
     control: RunControl<'a>,
 }
 
-impl RowLosses<'_> {
+impl<F> RowLosses<'_, F> {
     /// Returns the loss of each row with the players of `mask` present.
-    fn losses(&self, mask: &[bool]) -> Result<Vec<f64>> {
-        let Self { model, x, reference, .. } = self;
+    fn losses<E>(&self, mask: &[bool]) -> std::result::Result<Vec<f64>, E>
+    where
+        E: From<Error>,
+        F: Fn(&Table) -> std::result::Result<Matrix, E>,
+    {
+        let Self { x, reference, .. } = self;
         let (n, d) = (x.rows(), x.width());
         let mut present = vec![false; d];
         for (player, is_present) in self.players.iter().zip(mask) {
@@ -355,8 +462,8 @@ impl RowLosses<'_> {
                     );
                 }
             }
-            let mixed = Table::from_column_major(model.columns().to_vec(), rows.len() * mixed_rows, values)?;
-            let outputs = model.predict_until(&mixed, self.control.stop)?;
+            let mixed = Table::from_column_major(x.columns().to_vec(), rows.len() * mixed_rows, values)?;
+            let outputs = (self.predict)(&mixed)?;
             for (position, i) in rows.enumerate() {
                 let weights = if all_present { &[1.0][..] } else { &reference.weights };
                 let weighted_outputs =
@@ -376,7 +483,7 @@ impl RowLosses<'_> {
             let numbers = match self.labels {
                 Labels::Numbers(_) => outputs.to_vec(),
                 Labels::Classes(_) => {
-                    self.link.as_ref().map_or_else(Vec::new, |link| link.probabilities(outputs))
+                    self.link.as_ref().map_or_else(|| outputs.to_vec(), |link| link.probabilities(outputs))
                 }
             };
             mean.resize(numbers.len(), 0.0);
@@ -431,7 +538,15 @@ fn exact_by_tables(
 }
 
 /// Returns the exact values by player and row, from all coalitions.
-fn exact_by_enumeration(game: &RowLosses<'_>, none: &[f64], grand: &[f64]) -> Result<Vec<Vec<f64>>> {
+fn exact_by_enumeration<E, F>(
+    game: &RowLosses<'_, F>,
+    none: &[f64],
+    grand: &[f64],
+) -> std::result::Result<Vec<Vec<f64>>, E>
+where
+    E: From<Error>,
+    F: Fn(&Table) -> std::result::Result<Matrix, E>,
+{
     let (p, n) = (game.players.len(), none.len());
     let weights = shapley_weights(p);
     let mut sums = vec![vec![0.0; n]; p];

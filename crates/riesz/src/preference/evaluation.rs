@@ -1,7 +1,7 @@
 //! Evaluation of predicted probabilities of duels: splits that keep all duels of a pair together, and scores
 //! that do not depend on the order of the items.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result, sized};
 use crate::random::sorted_sample;
@@ -138,6 +138,149 @@ fn auc(untied: &[(f64, f64)]) -> f64 {
     sum / (losers_below * (untied.len() as f64 - losers_below))
 }
 
+/// A comparison of models of duels by their predictions for duels that are held out.
+#[derive(Debug, Clone, Copy)]
+pub struct Evaluation<'a> {
+    /// The left item of each duel.
+    pub left: &'a [usize],
+    /// The right item of each duel.
+    pub right: &'a [usize],
+    /// The outcome of each duel: 1 if the left item won, 0 if the right one did, ½ for a tie.
+    pub outcome: &'a [f64],
+    /// The number of duels that each entry represents; `None` if it is one.
+    pub counts: Option<&'a [f64]>,
+    /// The unit that is held out.
+    pub unit: Split<'a>,
+    /// The share of units that is held out.
+    pub share: f64,
+    /// The number of splits, each with the next seed. A split by time is the only one of its kind.
+    pub repeats: usize,
+    /// The seed of the first split.
+    pub seed: u64,
+}
+
+/// The duels of one split, by their indices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestDuels {
+    /// The number of the split, from 0.
+    pub repeat: usize,
+    /// The seed of the split.
+    pub seed: u64,
+    /// The training duels.
+    pub training: Vec<usize>,
+    /// The duels whose outcomes are predicted.
+    pub test: Vec<usize>,
+}
+
+impl Evaluation<'_> {
+    /// Returns the number of splits.
+    pub fn splits(&self) -> usize {
+        if matches!(self.unit, Split::Time(_)) { 1 } else { self.repeats }
+    }
+
+    /// Returns the scores of each model over all splits. `probabilities` fits a model to the training duels
+    /// and returns the probabilities that the left items win the test duels; a tie counts half.
+    ///
+    /// # Errors
+    /// As [`split`]; [`Error::Parameter`] without repeats; the errors of `probabilities`.
+    pub fn run<M, E: From<Error>>(
+        &self,
+        models: &[M],
+        mut probabilities: impl FnMut(&M, &TestDuels) -> std::result::Result<Vec<f64>, E>,
+    ) -> std::result::Result<Vec<ScoreSummary>, E> {
+        if self.repeats == 0 {
+            return Err(Error::parameter("repeats", 0, "give a number of at least 1").into());
+        }
+        let mut scores: Vec<Vec<ProbabilityScores>> = vec![Vec::new(); models.len()];
+        for repeat in 0..self.splits() {
+            let seed = self.seed.wrapping_add(repeat as u64);
+            let parts = split(self.left, self.right, self.unit, self.share, seed)?;
+            let indices =
+                |test: bool| (0..parts.len()).filter(|&i| parts[i] == Some(test)).collect::<Vec<usize>>();
+            let duels = TestDuels { repeat, seed, training: indices(false), test: indices(true) };
+            let outcomes: Vec<f64> = duels.test.iter().map(|&i| self.outcome[i]).collect();
+            let outcomes = self.repeated(&duels.test, &outcomes);
+            for (model, scores) in models.iter().zip(&mut scores) {
+                let predicted = probabilities(model, &duels)?;
+                sized(
+                    "the list of probabilities",
+                    "entries",
+                    duels.test.len(),
+                    predicted.len(),
+                    "one per duel",
+                )?;
+                let predicted = self.repeated(&duels.test, &predicted);
+                scores.push(ProbabilityScores::from_probabilities(&predicted, &outcomes));
+            }
+        }
+        Ok(scores.iter().map(|scores| ScoreSummary::from_scores(scores)).collect())
+    }
+
+    /// Returns the number of each entry of `test` for each duel that the entry represents.
+    fn repeated(&self, test: &[usize], numbers: &[f64]) -> Vec<f64> {
+        let times = |i: usize| self.counts.map_or(1, |counts| counts[i].round().max(1.0) as usize);
+        test.iter().zip(numbers).flat_map(|(&i, number)| std::iter::repeat_n(*number, times(i))).collect()
+    }
+}
+
+/// Scores of a model over several splits: means and standard deviations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScoreSummary {
+    /// The means over the splits.
+    pub mean: ProbabilityScores,
+    /// The standard deviations over the splits; `None` for a single split.
+    pub std: Option<ProbabilityScores>,
+}
+
+impl ScoreSummary {
+    /// Returns the summary of the scores of all splits. The number of duels in it is that of all splits.
+    pub fn from_scores(scores: &[ProbabilityScores]) -> Self {
+        let moments = |read: fn(&ProbabilityScores) -> f64| {
+            let numbers: Vec<f64> = scores.iter().map(read).collect();
+            let first = numbers.first().copied().unwrap_or(f64::NAN);
+            // Differences from the first value are summed, so that equal values have exactly no spread.
+            let mean = numbers.iter().map(|v| v - first).sum::<f64>() / numbers.len() as f64;
+            let squares: f64 = numbers.iter().map(|v| (v - first - mean).powi(2)).sum();
+            (first + mean, (squares / (numbers.len() as f64 - 1.0)).sqrt())
+        };
+        let duels = scores.iter().map(|score| score.duels).sum();
+        let [accuracy, auc, log_loss] =
+            [moments(|s| s.accuracy), moments(|s| s.auc), moments(|s| s.log_loss)];
+        let mean = ProbabilityScores { accuracy: accuracy.0, auc: auc.0, log_loss: log_loss.0, duels };
+        let std = ProbabilityScores { accuracy: accuracy.1, auc: auc.1, log_loss: log_loss.1, duels };
+        Self { mean, std: (scores.len() > 1).then_some(std) }
+    }
+}
+
+/// Returns the time of each level of a column of times: its number, or the rank of its date such as
+/// 2024-05-01. `column` names the column in errors.
+///
+/// # Errors
+/// [`Error::Parameter`] for a level that is neither a number nor a date, if not all are numbers.
+pub fn times_of_levels(column: &str, levels: &[String]) -> Result<Vec<f64>> {
+    if let Some(numbers) = levels.iter().map(|level| level.parse().ok()).collect() {
+        return Ok(numbers);
+    }
+    // ISO dates sort as their texts do.
+    if let Some(other) = levels.iter().find(|level| !is_date(level)) {
+        let name = format!("column '{column}'");
+        return Err(Error::parameter(name, other, "times are numbers, or dates such as 2024-05-01"));
+    }
+    let sorted: BTreeSet<&String> = levels.iter().collect();
+    let ranks: BTreeMap<&String, f64> =
+        sorted.into_iter().enumerate().map(|(rank, level)| (level, rank as f64)).collect();
+    Ok(levels.iter().map(|level| ranks[level]).collect())
+}
+
+/// Returns whether a text begins with a date such as 2024-05-01.
+fn is_date(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digits = |range: std::ops::Range<usize>| {
+        bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit))
+    };
+    digits(0..4) && digits(5..7) && digits(8..10) && bytes[4] == b'-' && bytes[7] == b'-'
+}
+
 /// Duels in a range of the favourite's probability, with the frequency of the favourite's wins.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
@@ -236,5 +379,62 @@ mod tests {
         assert!(split(&left, &right, Split::Time(&[1.0; 60]), 0.3, 0).is_err(), "all at once");
         assert!(split(&left, &right, Split::Pairs, 0.0, 0).is_err());
         assert!(split(&left, &right, Split::Pairs, f64::NAN, 0).is_err());
+    }
+
+    #[test]
+    fn evaluation_scores_the_held_out_duels_of_each_split() {
+        let left: Vec<usize> = (0..40).map(|i| i % 5).collect();
+        let right: Vec<usize> = (0..40).map(|i| (i % 5 + 1 + i % 3) % 6).collect();
+        let outcome: Vec<f64> = (0..40).map(|i| f64::from(u8::from(i % 3 != 0))).collect();
+        let evaluation = Evaluation {
+            left: &left,
+            right: &right,
+            outcome: &outcome,
+            counts: None,
+            unit: Split::Pairs,
+            share: 0.3,
+            repeats: 4,
+            seed: 7,
+        };
+        let summary =
+            evaluation.run::<f64, Error>(&[0.5, 0.9], |p, duels| Ok(vec![*p; duels.test.len()])).unwrap();
+        assert_eq!((summary[0].mean.accuracy, summary[0].std.unwrap().log_loss), (0.5, 0.0));
+        // The scores of a constant follow from the wins among the held out duels of each split.
+        let losses: Vec<f64> = (0..4)
+            .map(|repeat| {
+                let parts = split(&left, &right, Split::Pairs, 0.3, 7 + repeat).unwrap();
+                let tested: Vec<f64> =
+                    (0..40).filter(|&i| parts[i] == Some(true)).map(|i| outcome[i]).collect();
+                let won = tested.iter().sum::<f64>() / tested.len() as f64;
+                -(won * 0.9_f64.ln() + (1.0 - won) * 0.1_f64.ln())
+            })
+            .collect();
+        let mean = losses.iter().sum::<f64>() / 4.0;
+        let std = (losses.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / 3.0).sqrt();
+        assert!((summary[1].mean.log_loss - mean).abs() < 1e-14);
+        assert!((summary[1].std.unwrap().log_loss - std).abs() < 1e-14);
+        // Entries that represent several duels count as often.
+        let counts: Vec<f64> = (0..40).map(|i| f64::from(1 + i % 2)).collect();
+        let counted = Evaluation { counts: Some(&counts), ..evaluation };
+        let summary = counted.run::<f64, Error>(&[0.5], |p, duels| Ok(vec![*p; duels.test.len()])).unwrap();
+        let tested = |repeat: u64| {
+            let parts = split(&left, &right, Split::Pairs, 0.3, 7 + repeat).unwrap();
+            (0..40).filter(|&i| parts[i] == Some(true)).map(|i| 1 + i % 2).sum::<usize>()
+        };
+        assert_eq!(summary[0].mean.duels, (0..4).map(tested).sum::<usize>());
+        assert!(
+            Evaluation { repeats: 0, ..evaluation }.run::<f64, Error>(&[], |_, _| Ok(Vec::new())).is_err()
+        );
+    }
+
+    #[test]
+    fn times_are_numbers_or_dates() {
+        let times = |texts: &[&str]| {
+            times_of_levels("played", &texts.iter().map(|text| text.to_string()).collect::<Vec<_>>())
+        };
+        assert_eq!(times(&["3", "1.5"]).unwrap(), [3.0, 1.5]);
+        assert_eq!(times(&["2024-05-01", "2023-12-31", "2024-05-01"]).unwrap(), [1.0, 0.0, 1.0]);
+        let error = times(&["2024-05-01", "May"]).unwrap_err().to_string();
+        assert!(error.contains("column 'played'") && error.contains("May"), "{error}");
     }
 }

@@ -11,6 +11,7 @@ pub mod clusters;
 mod comparison_graph;
 mod comparison_graph_indices;
 mod difference_columns;
+mod duel_columns;
 mod duel_sides;
 mod duels;
 mod evaluation;
@@ -35,9 +36,12 @@ pub use crate::gp::inference::Inference;
 pub use bradley_terry::{AbilityRidge, BradleyTerry, BradleyTerryFit};
 pub use comparison_graph_indices::{Reference, SpecR, average_clustering, spec_r};
 pub use difference_columns::differences;
+pub use duel_columns::{DuelColumns, NamedDuelColumns, outcome_column};
 pub use duel_sides::{DuelEntries, HOME, HomeSide, ID, UNSEEN_RIGHT, prepare_entries};
 pub use duels::{Contexts, Duels};
-pub use evaluation::{Bin, ProbabilityScores, Split, calibration, split};
+pub use evaluation::{
+    Bin, Evaluation, ProbabilityScores, ScoreSummary, Split, TestDuels, calibration, split, times_of_levels,
+};
 pub use games::{DuelGame, DuelQuestion};
 pub use gp_preference::{PreferenceFit, PreferenceProcess};
 pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkParameters, LandmarkProcess};
@@ -47,5 +51,7 @@ pub use outcomes::{MissingOutcome, OUTCOME_WORDS, Outcomes, Record, read_homes};
 pub use pair_kernel::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
 pub use pairwise_log_odds::{PairwiseLogOdds, PosteriorDraws};
 pub use pref_shap::{explain, probability_better};
-pub use rankability::{CyclicTriad, Hodge, ModelEvidence, Rankability, RankingRequest};
+pub use rankability::{
+    CyclicTriad, ELO_MEAN, ELO_PER_LOG_ODDS, EloRating, Hodge, ModelEvidence, Rankability, RankingRequest,
+};
 pub use teams::ItemBags;

@@ -11,10 +11,12 @@ use super::gp_preference::PreferenceProcess;
 use super::pairwise_log_odds::{PairwiseLogOdds, psd_root};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, mean, sorted};
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::prediction::reaching;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
-use crate::table::Table;
+use crate::table::{ColumnKind, Table};
 
 /// The decomposition of the log odds of all pairs into differences of utilities and a cyclic rest: HodgeRank
 /// on the complete graph (Jiang, Lim, Yao and Ye 2011).
@@ -80,6 +82,39 @@ pub struct Rankability {
     pub level: f64,
     /// The number of draws from which the intervals are estimated.
     pub draws: usize,
+}
+
+/// Points of the Elo scale per unit of log odds: 400 / ln 10, so that a difference of 400 points means odds of
+/// 10 to 1.
+pub const ELO_PER_LOG_ODDS: f64 = 400.0 / std::f64::consts::LN_10;
+
+/// The usual mean of Elo ratings.
+pub const ELO_MEAN: f64 = 1500.0;
+
+/// The rating of an item on the Elo scale, with its credible interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EloRating {
+    /// The rating.
+    pub rating: f64,
+    /// The lower end of the interval.
+    pub low: f64,
+    /// The upper end of the interval.
+    pub high: f64,
+}
+
+impl Rankability {
+    /// Returns the utilities on the Elo scale, `mean + 400 / ln 10 · utility`. Utilities sum to 0, so `mean`
+    /// is the mean rating of the ranked items. The expected score of an item with a rating R against one with
+    /// a rating S is `1 / (1 + 10^((S - R) / 400))`, if there are no cycles.
+    pub fn elo(&self, mean: f64) -> Vec<EloRating> {
+        let on_scale = |utility: f64| mean + ELO_PER_LOG_ODDS * utility;
+        let rating = |(utility, (low, high)): (&f64, &(f64, f64))| EloRating {
+            rating: on_scale(*utility),
+            low: on_scale(*low),
+            high: on_scale(*high),
+        };
+        self.utility.iter().zip(&self.utility_interval).map(rating).collect()
+    }
 }
 
 /// The settings of a posterior summary of a ranking.
@@ -153,6 +188,32 @@ impl RankingRequest {
         };
         let without_triads = Self { triangles: 0, ..self.clone() };
         without_triads.summarise(&differences(mean), draw)
+    }
+
+    /// Returns the summary of the abilities of all items of a [Bradley-Terry model](super::BradleyTerry), from
+    /// the model and the covariance in its file. Cost as [`of_abilities`](Self::of_abilities).
+    ///
+    /// # Errors
+    /// As [`of_abilities`](Self::of_abilities); [`Error::Parameter`] for another model.
+    pub fn of_ability_model(
+        &self,
+        model: &KernelExpansion,
+        covariance: &PosteriorCovariance,
+    ) -> Result<Rankability> {
+        let columns = model.columns();
+        let count = match columns.first().map(|column| &column.kind) {
+            Some(ColumnKind::Categorical { levels }) if columns.len() == 2 => levels.len(),
+            _ => {
+                let allowed = "abilities of items are those of a Bradley-Terry model";
+                return Err(Error::parameter("model", model.kernel.formula(), allowed));
+            }
+        };
+        // Each item against the first one, since only differences of abilities matter.
+        let values = (0..count).map(|i| i as f64).chain(std::iter::repeat_n(0.0, count)).collect();
+        let rows = Table::from_column_major(columns.to_vec(), count, values)?;
+        let posterior = Posterior::new(model, covariance)?;
+        let items = posterior.functionals_at(&rows)?;
+        self.of_abilities(&posterior.mean_of(&items).column(0), &posterior.covariance(&items)[0])
     }
 
     fn check(&self, n: usize) -> Result<()> {

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use riesz_report::map_explainer;
 
-use super::map_rows::{Members, background_of, explainer, rows_of, unit_of, warn_of_weights};
+use super::map_rows::{background_of, read_bags, rows_of, unit_of, warn_of_weights};
 use crate::args::{FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
@@ -71,10 +72,11 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let unit = unit_of(model, args.sum)?;
     warn_of_weights(model, args.weight.as_ref(), &console);
     let (columns, table) = rows_of(&saved, rows, &[&args.bag], args.weight.as_ref())?;
-    let members = Members::read(&columns, &args.bag, args.weight.as_ref())?;
+    let members = read_bags(&columns, &args.bag, args.weight.as_ref())?;
     let background = background_of(&saved, args.background.as_deref(), &args.table)?;
     let progress = console.progress("explaining");
-    let explanation = members.explained(&explainer(model, background.as_ref())?.explain(&table)?, unit)?;
+    let explanation =
+        members.explained(&map_explainer(model, background.as_ref())?.explain(&table)?, unit)?;
     drop(progress);
     let named = |name: String| match FIXED_COLUMNS.contains(&&name[..]) || name.starts_with("feature:") {
         true => format!("feature:{name}"),

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use riesz::kernel_model::Link;
-use riesz::{KernelExpansion, NaturalScalePrediction, Posterior};
-use riesz_report::{PlotOptions, render_map};
+use riesz::KernelExpansion;
+use riesz_report::{MapQuantity, PlotOptions, map_values, render_map};
 
-use super::map_rows::{MapData, background_of, explainer, facts, rows_of};
+use super::map_rows::{MapData, background_of, facts, rows_of};
 use super::predict::posterior_of;
 use super::report::{self, PageArgs};
 use crate::args::{FeatureArgs, Format, TableArgs};
@@ -97,8 +96,8 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     let saved = read_model(&args.model, Some(&rows), &FeatureArgs::default())?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
     let quantity = args.quantity.as_deref().unwrap_or("mean");
-    let feature = feature_of(quantity, &saved.model)?;
-    if feature.is_none() && args.background.is_some() && !is_page {
+    let shown = quantity_of(quantity, &saved.model)?;
+    if !matches!(shown, MapQuantity::Feature(_)) && args.background.is_some() && !is_page {
         let reason = format!("--of {quantity} does not use --background: leave it out, or name a feature");
         return Err(Failure::input(reason));
     }
@@ -118,7 +117,7 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
         );
     }
     let progress = console.progress("computing the map");
-    let (values, title) = values_of(quantity, feature, &map_data, &posterior)?;
+    let (values, title) = map_values(shown, &posterior, &map_data.table, map_data.background.as_ref())?;
     drop(progress);
     let [x, y] = &map_data.coordinates;
     drawn(path, render_map([x, y], &values, [&args.x, &args.y], &title, &PlotOptions::default())?)
@@ -136,14 +135,16 @@ fn is_page(path: &Path) -> Result<bool> {
     }
 }
 
-/// The feature of this name; `None` for the mean and the standard deviation.
-fn feature_of(name: &str, model: &KernelExpansion) -> Result<Option<usize>> {
-    if ["mean", "sd"].contains(&name) {
-        return Ok(None);
+/// The mean, the standard deviation, or the feature of this name.
+fn quantity_of(name: &str, model: &KernelExpansion) -> Result<MapQuantity> {
+    match name {
+        "mean" => return Ok(MapQuantity::Mean),
+        "sd" => return Ok(MapQuantity::Std),
+        _ => {}
     }
     let feature_names: Vec<&String> = model.columns().iter().map(|c| &c.name).collect();
     match feature_names.iter().position(|known_name| *known_name == name) {
-        Some(position) => Ok(Some(position)),
+        Some(position) => Ok(MapQuantity::Feature(position)),
         None => {
             let feature_names = riesz::error::listed(&feature_names);
             Err(Failure::input(format!(
@@ -151,30 +152,4 @@ fn feature_of(name: &str, model: &KernelExpansion) -> Result<Option<usize>> {
             )))
         }
     }
-}
-
-/// The value of the quantity at each row (n), and the title of the picture.
-fn values_of(
-    quantity: &str,
-    feature: Option<usize>,
-    map_data: &MapData,
-    posterior: &Posterior<'_>,
-) -> Result<(Vec<f64>, String)> {
-    let (model, table) = (posterior.mean(), &map_data.table);
-    Ok(match feature {
-        None if quantity == "sd" => {
-            (posterior.sd(table)?.column(0), format!("sd of {}", model.output_names[0]))
-        }
-        None if matches!(model.link, Link::Log | Link::Logit) => {
-            let name = if model.link == Link::Log { "rate" } else { "probability" };
-            (NaturalScalePrediction::new(posterior, table, 0.0)?.mean, name.into())
-        }
-        None => (model.predict(table)?.column(0), model.output_names[0].clone()),
-        Some(j) => {
-            let explanation = explainer(model, map_data.background.as_ref())?.explain(table)?;
-            let values =
-                explanation.values.iter().skip(j).step_by(explanation.players.len()).copied().collect();
-            (values, format!("value of {}", explanation.players[j].name))
-        }
-    })
 }

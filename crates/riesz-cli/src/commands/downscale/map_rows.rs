@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use riesz::aggregate::{Bags, TargetUnit};
+use riesz::aggregate::TargetUnit;
 use riesz::format::model::SavedModel;
 use riesz::kernel_model::Link;
-use riesz::linalg::Sparse;
 use riesz::model_card::CardEntry;
-use riesz::{Exactness, Explainer, Explanation, KernelExpansion, Table};
+use riesz::{KernelExpansion, Table};
+use riesz_report::NamedBags;
 
 use super::shared_fit::{TARGETS_ARE, WEIGHTS};
 use crate::args::TableArgs;
@@ -55,14 +55,6 @@ pub fn background_of(saved: &SavedModel, path: Option<&Path>, table: &TableArgs)
     path.map(read).transpose()
 }
 
-/// Explainer of the interventional game if there is a background, else of the functional game.
-pub fn explainer<'m>(model: &'m KernelExpansion, background: Option<&Table>) -> Result<Explainer<'m>> {
-    Ok(match background {
-        Some(background) => Explainer::interventional(model, background)?,
-        None => Explainer::functional(model)?,
-    })
-}
-
 /// Provenance entries for the files that an explanation was computed from.
 pub fn facts(model: &Path, rows: &Path, background: Option<&PathBuf>) -> Result<Vec<CardEntry>> {
     let files =
@@ -73,86 +65,13 @@ pub fn facts(model: &Path, rows: &Path, background: Option<&PathBuf>) -> Result<
         .collect()
 }
 
-/// Assignment of rows to bags.
-pub struct Members {
-    /// The bags' names.
-    pub names: Vec<String>,
-    /// The column of the rows' weights, if there is one.
-    pub weight: Option<String>,
-    /// The bags, with weights as they were given.
-    bags: Bags,
-}
-
-impl Members {
-    /// Reads the column `bag`, and weights from the column `weight`; without it all weights are 1.
-    pub fn read(columns: &Columns, bag: &str, weight: Option<&String>) -> Result<Self> {
-        let (names, codes) = columns.levels(bag)?;
-        let bag_of_row: Vec<usize> = codes.iter().map(|code| *code as usize).collect();
-        let row_weights = weight.map(|name| weights(columns, name, |i| &names[bag_of_row[i]])).transpose()?;
-        let bags = Bags::new(&bag_of_row, names.len(), row_weights.as_deref(), TargetUnit::Sum)?;
-        Ok(Self { names, weight: weight.cloned(), bags })
-    }
-
-    /// The sum of the rows' weights in each bag.
-    pub fn mass(&self) -> &[f64] {
-        self.bags.weight_sums()
-    }
-
-    /// The number of rows of each bag.
-    pub fn sizes(&self) -> Vec<usize> {
-        (0..self.names.len()).map(|b| self.bags.weights().column(b).count()).collect()
-    }
-
-    /// Weighted means or sums of `values` (one per row): by bag, and over all rows.
-    pub fn aggregate(&self, values: &[f64], unit: TargetUnit) -> (Vec<f64>, f64) {
-        let sum = |b: usize| self.bags.weights().column(b).map(|(i, w)| w * values[i]).sum();
-        let sums: Vec<f64> = (0..self.names.len()).map(sum).collect();
-        let (total, mass) = (sums.iter().sum::<f64>(), self.mass());
-        match unit {
-            TargetUnit::Sum => (sums, total),
-            TargetUnit::Mean => {
-                let means = sums.iter().zip(mass).map(|(sum, mass)| sum / mass).collect();
-                (means, total / mass.iter().sum::<f64>())
-            }
-        }
-    }
-
-    /// Weighted means or sums of the explanations of rows, one row per bag: values are linear in the
-    /// prediction.
-    pub fn explained(&self, rows: &Explanation, unit: TargetUnit) -> Result<Explanation> {
-        let means = rows.average(self.bags.weights())?;
-        Ok(if unit == TargetUnit::Sum { times(means, self.mass()) } else { means })
-    }
-
-    /// The average explanation over all rows.
-    pub fn explain_all(&self, rows: &Explanation, unit: TargetUnit) -> Result<Explanation> {
-        let (_, rows_of_bags, weights) = self.bags.weights().raw_parts();
-        let all_rows =
-            Sparse::from_columns(rows.rows(), [rows_of_bags.iter().copied().zip(weights.iter().copied())])?;
-        let mean = rows.average(&all_rows)?;
-        Ok(if unit == TargetUnit::Sum { times(mean, &[self.mass().iter().sum()]) } else { mean })
-    }
-}
-
-/// The explanation with everything in row `i` multiplied by `factors[i]`.
-fn times(mut e: Explanation, factors: &[f64]) -> Explanation {
-    let (m, s) = (e.outputs(), e.sets());
-    if let Exactness::Exact { bound } = &mut e.exactness {
-        for (g, bound) in bound.iter_mut().enumerate() {
-            let values: f64 = e.values[g * s..(g + 1) * s].iter().map(|v| v.abs()).sum();
-            // Each product adds one rounding error.
-            let size = values + e.predictions[g].abs() + e.base_values[g].abs();
-            *bound = factors[g / m] * (*bound + f64::EPSILON * size);
-        }
-    }
-    if let Exactness::Estimated { std_error, .. } = &mut e.exactness {
-        std_error.iter_mut().enumerate().for_each(|(k, error)| *error *= factors[k / (m * s)]);
-    }
-    e.values.iter_mut().enumerate().for_each(|(k, value)| *value *= factors[k / (m * s)]);
-    for list in [&mut e.base_values, &mut e.predictions] {
-        list.iter_mut().enumerate().for_each(|(g, number)| *number *= factors[g / m]);
-    }
-    e
+/// Reads the assignment of rows to bags from the column `bag`, and weights from the column `weight`; without
+/// it all weights are 1.
+pub fn read_bags(columns: &Columns, bag: &str, weight: Option<&String>) -> Result<NamedBags> {
+    let (names, codes) = columns.levels(bag)?;
+    let bag_of_row: Vec<usize> = codes.iter().map(|code| *code as usize).collect();
+    let row_weights = weight.map(|name| weights(columns, name, |i| &names[bag_of_row[i]])).transpose()?;
+    Ok(NamedBags::new(names, &bag_of_row, weight.cloned(), row_weights.as_deref())?)
 }
 
 /// Whether bags are explained by sums or means of their rows: by sums if the model file or `sum` says so.

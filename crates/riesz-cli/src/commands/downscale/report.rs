@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use riesz::aggregate::TargetUnit;
+use riesz::Posterior;
 use riesz::kernel_model::Link;
 use riesz::model_card::CardEntry;
-use riesz::{NaturalScalePrediction, Posterior};
-use riesz_report::{DownscalePage, PageBags, downscale_report};
+use riesz_report::{MapContent, NamedBags, downscale_report};
 
-use super::map_rows::{MapData, Members, explainer, unit_of, warn_of_weights};
+use super::map_rows::{MapData, read_bags, unit_of, warn_of_weights};
 use crate::args::TableArgs;
 use crate::console::Console;
 use crate::exit::{Failure, Result};
@@ -70,90 +69,31 @@ pub fn run(
 ) -> Result<()> {
     let model = posterior.mean();
     let unit = unit_of(model, args.sum)?;
-    let members =
-        args.bag.as_ref().map(|bag| Members::read(&given.columns, bag, args.weight.as_ref())).transpose()?;
+    let members = args.bag.as_ref().map(|bag| read_bags(&given.columns, bag, args.weight.as_ref()));
+    let members = members.transpose()?;
     if members.is_some() {
         warn_of_weights(model, args.weight.as_ref(), console);
     }
     let observed = members.as_ref().map(|members| args.observed(members, model.link, table, console));
     let observed = observed.transpose()?.flatten();
     let progress = console.progress("explaining the map");
-    let mut explanation = explainer(model, given.background.as_ref())?.explain(&given.table)?;
-    explanation.provenance.run.extend(files);
-    progress.say("computing standard deviations".into());
-    let sd = posterior.sd(&given.table)?.column(0);
-    let mean = match model.link {
-        Link::Log | Link::Logit => NaturalScalePrediction::new(posterior, &given.table, 0.0)?.mean,
-        _ => explanation.predictions.clone(),
-    };
+    let mut content = MapContent::new(posterior, &given.table, given.background.as_ref())?;
     drop(progress);
-    // The map shows rates or probabilities, while the output's name is "log rate of …" or "log odds of …".
-    let output = &model.output_names[0];
-    let title_of_map = match model.link {
-        Link::Log => output.replacen("log rate", "rate", 1),
-        Link::Logit => output.replacen("log odds", "probability", 1),
-        _ => output.clone(),
-    };
-    let title = args.title.clone().unwrap_or_else(|| format!("A map of {title_of_map}"));
-    let bags = members.as_ref().map(|members| -> Result<_> {
-        let map_unit = match model.link {
-            Link::Log => TargetUnit::Sum,
-            Link::Logit => TargetUnit::Mean,
-            _ => unit,
-        };
-        let explanations = [members.explained(&explanation, unit)?, members.explain_all(&explanation, unit)?];
-        Ok((
-            members.aggregate(&mean, map_unit),
-            explanations,
-            members.sizes(),
-            adds_up(model.link, map_unit, members),
-        ))
-    });
-    let bags = bags.transpose()?;
+    content.explanation.provenance.run.extend(files);
+    let bags = members.as_ref().map(|members| content.over_bags(members, unit)).transpose()?;
+    let title = args.title.clone().unwrap_or_else(|| content.title());
     let [x, y] = &given.coordinates;
-    let page = DownscalePage {
-        title: &title,
-        quantity: &title_of_map,
-        link: model.link,
-        places: [x, y],
-        axes,
-        mean: &mean,
-        sd: &sd,
-        explanation: &explanation,
-        bags: members.as_ref().zip(bags.as_ref()).map(
-            |(members, ((map, total), explanations, rows, aggregate_text))| PageBags {
-                column: args.bag.as_deref().unwrap_or_default(),
-                names: &members.names,
-                rows,
-                weight: members.weight.as_deref(),
-                mass: members.mass(),
-                map: (map, *total),
-                is: aggregate_text,
-                observed: observed.as_ref().map(|(name, values)| (&name[..], &values[..])),
-                explanation: [&explanations[0], &explanations[1]],
-                unit,
-            },
-        ),
-    };
+    let mut page = content.page(&title, [x, y], axes);
+    page.bags = members.as_ref().zip(bags.as_ref()).map(|(members, bags)| {
+        let observed = observed.as_ref().map(|(name, values)| (&name[..], &values[..]));
+        bags.page(members, args.bag.as_deref().unwrap_or_default(), observed)
+    });
     write_all(Some(path), downscale_report(&page)?.as_bytes())?;
+    let explanation = &content.explanation;
     let mut certificate = Certificate::default();
-    certificate.include(&explanation);
+    certificate.include(explanation);
     console.note(format!("{} rows explained; {}", explanation.rows(), certificate.description()));
     certificate.check()
-}
-
-/// A description of how a bag's value is aggregated from its rows' values.
-fn adds_up(link: Link, unit: TargetUnit, members: &Members) -> String {
-    let (factor, weighting) = match &members.weight {
-        Some(name) => (format!(", factor times its ‘{name}’"), format!(", weighted by ‘{name}’")),
-        None => Default::default(),
-    };
-    match (link, unit) {
-        (Link::Log, _) => format!("the expected number of events, the sum of its rows’ rates{factor}"),
-        (Link::Logit, _) => format!("the mean probability of its rows{weighting}"),
-        (_, TargetUnit::Sum) => format!("the sum of its rows{factor}"),
-        (_, TargetUnit::Mean) => format!("the mean of its rows{weighting}"),
-    }
 }
 
 impl PageArgs {
@@ -161,7 +101,7 @@ impl PageArgs {
     /// among trials they are proportions.
     fn observed(
         &self,
-        members: &Members,
+        members: &NamedBags,
         link: Link,
         table: &TableArgs,
         console: &Console,

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
-use riesz::preference::{AbilityRidge, BradleyTerry, Pair, ProbabilityScores, Split, split};
+use riesz::preference::{
+    AbilityRidge, BradleyTerry, Evaluation, Pair, ProbabilityScores, ScoreSummary, Split, TestDuels,
+    times_of_levels,
+};
 use riesz::{ColumnKind, Link, Prediction};
 
 use super::fit::{Further, Learn, Model, described, duels};
@@ -125,55 +128,33 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let models = compared_models(args, &items, &console)?;
     let split_values = split_values(args, &duels_read, names_only)?;
-    let (split_rule, repeats) = match &split_values {
+    let unit = match &split_values {
         SplitValues::Times(times) => {
             console.note("one split: earlier duels are for training, the last ones for the test");
-            (Split::Time(times), 1)
+            Split::Time(times)
         }
-        SplitValues::Contexts(contexts) => (Split::Contexts(contexts), args.repeats),
-        SplitValues::None if args.split == Apart::Items => (Split::Items, args.repeats),
-        SplitValues::None => (Split::Pairs, args.repeats),
+        SplitValues::Contexts(contexts) => Split::Contexts(contexts),
+        SplitValues::None if args.split == Apart::Items => Split::Items,
+        SplitValues::None => Split::Pairs,
     };
-    let mut scores_by_model: Vec<Vec<ProbabilityScores>> = vec![Vec::new(); models.len()];
+    let has_counts = args.learn.duel_options.wins.is_some();
+    let evaluation = Evaluation {
+        left: &duels_read.left,
+        right: &duels_read.right,
+        outcome: duels_read.outcomes()?,
+        counts: duels_read.weight.as_deref().filter(|_| has_counts),
+        unit,
+        share: args.test,
+        repeats: args.repeats,
+        seed: global.seed,
+    };
     let progress = console.progress("evaluating");
-    for repeat in 0..repeats {
-        let seed = global.seed.wrapping_add(repeat as u64);
-        let parts = split(&duels_read.left, &duels_read.right, split_rule, args.test, seed)?;
-        let [train, tested] = [false, true].map(|test| part_of_split(&duels_read, &parts, test));
-        let test: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(true)).collect();
-        let pairs: Vec<Pair> = test.iter().map(|&i| (duels_read.left[i], duels_read.right[i])).collect();
-        let outcome = duels_read.outcome.as_deref().unwrap_or(&[]);
-        let outcomes: Vec<f64> = test.iter().map(|&i| outcome[i]).collect();
-        // A row with counts represents several duels.
-        let counts = tested.weight.as_ref().filter(|_| args.learn.duel_options.wins.is_some());
-        let repeated = |numbers: &[f64]| -> Vec<f64> {
-            let times = |i: usize| counts.map_or(1, |counts| counts[i].round().max(1.0) as usize);
-            (0..numbers.len()).flat_map(|i| std::iter::repeat_n(numbers[i], times(i))).collect()
-        };
-        for (model, scores) in models.iter().zip(&mut scores_by_model) {
-            progress.say(format!("split {} of {}, {}", repeat + 1, repeats, named(*model)));
-            let probabilities = match model {
-                Compared::Coin => vec![0.5; test.len()],
-                Compared::BradleyTerry => bradley_terry_probabilities(&items, &train, &pairs)?,
-                Compared::Nested => {
-                    model_probabilities(args, Model::Nested, (&items, &train, &tested), seed)?
-                }
-                Compared::Utility => {
-                    model_probabilities(args, Model::Utility, (&items, &train, &tested), seed)?
-                }
-                Compared::Generalised => {
-                    model_probabilities(args, Model::Generalised, (&items, &train, &tested), seed)?
-                }
-                Compared::Linear => {
-                    model_probabilities(args, Model::Linear, (&items, &train, &tested), seed)?
-                }
-            };
-            scores
-                .push(ProbabilityScores::from_probabilities(&repeated(&probabilities), &repeated(&outcomes)));
-        }
-    }
+    let summaries = evaluation.run(&models, |model, split| {
+        progress.say(format!("split {} of {}, {}", split.repeat + 1, evaluation.splits(), named(*model)));
+        probabilities(args, *model, &items, &duels_read, split)
+    })?;
     drop(progress);
-    let (names, cells) = score_columns(&models, &scores_by_model, repeats);
+    let (names, cells) = score_columns(&models, &summaries);
     let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
     table.rows(cells)?;
     table.finish()
@@ -204,21 +185,7 @@ fn compared_models(args: &Args, items: &Items, console: &Console) -> Result<Vec<
 
 /// The columns of the written table: the models, their mean scores, and over several splits the standard
 /// deviations of these.
-fn score_columns(
-    models: &[Compared],
-    scores_by_model: &[Vec<ProbabilityScores>],
-    repeats: usize,
-) -> (Vec<String>, Vec<Cells>) {
-    let column = |read: fn(&ProbabilityScores) -> f64, deviation: bool| {
-        let summary = |scores: &Vec<ProbabilityScores>| {
-            let numbers: Vec<f64> = scores.iter().map(read).collect();
-            // Differences from the first value are summed, so that equal values have exactly no spread.
-            let mean = numbers.iter().map(|v| v - numbers[0]).sum::<f64>() / numbers.len() as f64;
-            let squares: f64 = numbers.iter().map(|v| (v - numbers[0] - mean).powi(2)).sum();
-            if deviation { (squares / (numbers.len() as f64 - 1.0)).sqrt() } else { numbers[0] + mean }
-        };
-        Cells::Numbers(scores_by_model.iter().map(summary).collect())
-    };
+fn score_columns(models: &[Compared], summaries: &[ScoreSummary]) -> (Vec<String>, Vec<Cells>) {
     let mut names = vec!["model".to_string()];
     let mut cells = vec![Cells::Texts(models.iter().map(|m| named(*m)).collect())];
     for (name, read) in [
@@ -227,13 +194,38 @@ fn score_columns(
         ("log_loss", |s| s.log_loss),
     ] {
         names.push(name.into());
-        cells.push(column(read, false));
-        if repeats > 1 {
-            names.push(format!("{name}_sd"));
-            cells.push(column(read, true));
+        cells.push(Cells::Numbers(summaries.iter().map(|summary| read(&summary.mean)).collect()));
+        let std: Option<Vec<f64>> = summaries.iter().map(|summary| summary.std.as_ref().map(read)).collect();
+        if let Some(std) = std {
+            names.push(format!("{name}_std"));
+            cells.push(Cells::Numbers(std));
         }
     }
     (names, cells)
+}
+
+/// The probabilities that the left items win the test duels of a split, under a model of its training duels.
+fn probabilities(
+    args: &Args,
+    model: Compared,
+    items: &Items,
+    duels_read: &IndexedDuels,
+    split: &TestDuels,
+) -> Result<Vec<f64>> {
+    let [train, tested] = [&split.training, &split.test].map(|part| select(duels_read, part));
+    let model = match model {
+        Compared::Coin => return Ok(vec![0.5; split.test.len()]),
+        Compared::BradleyTerry => return bradley_terry_probabilities(items, &train, &pairs_in(&tested)),
+        Compared::Nested => Model::Nested,
+        Compared::Utility => Model::Utility,
+        Compared::Generalised => Model::Generalised,
+        Compared::Linear => Model::Linear,
+    };
+    model_probabilities(args, model, (items, &train, &tested), split.seed)
+}
+
+fn pairs_in(duels: &IndexedDuels) -> Vec<Pair> {
+    duels.left.iter().copied().zip(duels.right.iter().copied()).collect()
 }
 
 /// The times or contexts of the duels, from the column that `--split` names.
@@ -255,30 +247,8 @@ fn split_values(args: &Args, duels_read: &IndexedDuels, names_only: bool) -> Res
     if matches!(args.split, Apart::Context(_)) {
         return Ok(SplitValues::Contexts(codes.iter().map(|code| *code as usize).collect()));
     }
-    let values: Option<Vec<f64>> = levels.iter().map(|level| level.parse().ok()).collect();
-    if let Some(values) = values {
-        return Ok(SplitValues::Times(codes.iter().map(|code| values[*code as usize]).collect()));
-    }
-    // ISO dates sort as their texts do.
-    if let Some(other) = levels.iter().find(|level| !is_date(level)) {
-        return Err(Failure::input(format!(
-            "{name}: column '{column}' holds '{other}': times are numbers, or dates such as 2024-05-01"
-        )));
-    }
-    let mut order: Vec<usize> = (0..levels.len()).collect();
-    order.sort_by_key(|&k| &levels[k]);
-    let mut rank = vec![0.0; levels.len()];
-    order.iter().enumerate().for_each(|(position, &k)| rank[k] = position as f64);
-    Ok(SplitValues::Times(codes.iter().map(|code| rank[*code as usize]).collect()))
-}
-
-/// Whether a text begins with a date such as 2024-05-01.
-fn is_date(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let digits = |range: std::ops::Range<usize>| {
-        bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit))
-    };
-    digits(0..4) && digits(5..7) && digits(8..10) && bytes[4] == b'-' && bytes[7] == b'-'
+    let times = times_of_levels(column, &levels).map_err(|e| Failure::from(e).about(&name))?;
+    Ok(SplitValues::Times(codes.iter().map(|code| times[*code as usize]).collect()))
 }
 
 fn named(model: Compared) -> String {
@@ -292,7 +262,7 @@ fn model_probabilities(
     (items, train, test): (&Items, &IndexedDuels, &IndexedDuels),
     seed: u64,
 ) -> Result<Vec<f64>> {
-    let pairs: Vec<Pair> = test.left.iter().copied().zip(test.right.iter().copied()).collect();
+    let pairs = pairs_in(test);
     let prepared = args.learn.prepare(model, &args.further.effects, items, train, seed)?;
     if prepared.abilities.is_some() {
         return bradley_terry_probabilities(items, train, &pairs);
@@ -321,9 +291,8 @@ fn bradley_terry_probabilities(items: &Items, train: &IndexedDuels, pairs: &[Pai
     Ok(pairs.iter().map(|&(l, r)| 1.0 / (1.0 + (fit.coef[r] - fit.coef[l]).exp())).collect())
 }
 
-/// The duels of one part of a split.
-fn part_of_split(duels_read: &IndexedDuels, parts: &[Option<bool>], test: bool) -> IndexedDuels {
-    let selected: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(test)).collect();
+/// The duels with these indices.
+fn select(duels_read: &IndexedDuels, selected: &[usize]) -> IndexedDuels {
     let selected_indices = |side: &[usize]| selected.iter().map(|&i| side[i]).collect();
     let selected_numbers = |values: &Vec<f64>| selected.iter().map(|&i| values[i]).collect();
     IndexedDuels {
@@ -332,7 +301,7 @@ fn part_of_split(duels_read: &IndexedDuels, parts: &[Option<bool>], test: bool) 
         outcome: duels_read.outcome.as_ref().map(selected_numbers),
         weight: duels_read.weight.as_ref().map(selected_numbers),
         home: duels_read.home.as_ref().map(|home| selected.iter().map(|&i| home[i]).collect()),
-        contexts: duels_read.contexts.as_ref().map(|contexts| contexts.select_rows(&selected)),
+        contexts: duels_read.contexts.as_ref().map(|contexts| contexts.select_rows(selected)),
         rows: selected_indices(&duels_read.rows),
         count: selected.len(),
     }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
-use riesz::preference::{AbilityRidge, BradleyTerry, ID, ModelEvidence, Rankability, RankingRequest, SpecR};
+use riesz::preference::{
+    AbilityRidge, BradleyTerry, ELO_MEAN, ID, ModelEvidence, Rankability, RankingRequest, SpecR,
+};
 use riesz::{Column, Table};
 use riesz_report::{PlotOptions, render_ladder};
 
@@ -32,8 +34,9 @@ Fits the nested model, and prints the share of the log odds that no utility expl
 share), the marginal likelihoods of a ranking and of cycles, and SpecR with its distribution for a
 perfect ranking and for random outcomes on the same graph. For items with names only, abilities are
 ranked, which have no cycles. The table has one line per item, best first: rank with its 95 %
-interval, utility (mean log odds against the others, with nobody at home) with its interval, and
-the probability of being the best.")]
+interval, utility (mean log odds against the others, with nobody at home) with its interval, elo
+(the utility on the Elo scale, 400 / ln 10 points per unit of log odds, with the mean 1500 over the
+items) with its interval, and the probability of being the best.")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]
@@ -73,8 +76,15 @@ fn ranked(
     if let Some((names, duels)) = &prepared.abilities {
         let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(names, duels)?;
         fit.notes.iter().for_each(|note| console.warn(note));
-        let (mean, covariance) = fit.abilities()?;
-        return Ok(with_progress(console, "drawing", &drawn, || ranking.of_abilities(&mean, &covariance))?);
+        // A file holds the covariance of up to 1,000 abilities, and Python ranks from a file's contents.
+        let rank = || match &fit.covariance {
+            Some(covariance) => ranking.of_ability_model(&fit.model, covariance),
+            None => {
+                let (mean, covariance) = fit.abilities()?;
+                ranking.of_abilities(&mean, &covariance)
+            }
+        };
+        return Ok(with_progress(console, "drawing", &drawn, rank)?);
     }
     let PreparedDuels { items: table, duels, process, .. } = prepared;
     let done = process.progress.clone();
@@ -147,7 +157,20 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let mut order: Vec<usize> = (0..items.names.ids.len()).collect();
     order.sort_by_key(|&i| ranks.rank[i]);
-    let names = ["item", "rank", "rank_low", "rank_high", "utility", "utility_low", "utility_high", "best"];
+    let names = [
+        "item",
+        "rank",
+        "rank_low",
+        "rank_high",
+        "utility",
+        "utility_low",
+        "utility_high",
+        "elo",
+        "elo_low",
+        "elo_high",
+        "best",
+    ];
+    let elo = ranks.elo(ELO_MEAN);
     let rank_cells =
         |read: &dyn Fn(usize) -> usize| Cells::Integers(order.iter().map(|&i| read(i) as i64).collect());
     let numbers = |read: &dyn Fn(usize) -> f64| Cells::Numbers(order.iter().map(|&i| read(i)).collect());
@@ -159,6 +182,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         numbers(&|i| ranks.utility[i]),
         numbers(&|i| ranks.utility_interval[i].0),
         numbers(&|i| ranks.utility_interval[i].1),
+        numbers(&|i| elo[i].rating),
+        numbers(&|i| elo[i].low),
+        numbers(&|i| elo[i].high),
         numbers(&|i| ranks.best[i]),
     ];
     let names = names.map(String::from).to_vec();

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::discrepancy::{IndependenceTest, Null, TestResult, residuals};
+use riesz::discrepancy::{IndependenceTest, Null, residuals};
 use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
 use riesz::{Kernel, Table};
+use riesz_report::TestSubject;
 
-use super::output::{TestOutput, brief, form, kernels, settings};
+use super::output::{TestOutput, form, kernels, settings};
 use crate::args::{Global, RowArgs, TestArgs};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
@@ -141,10 +142,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             run.push(CardEntry::new("given", args.conditioning.join(", ")));
         }
     }
+    let (target, given) = (args.target.join(", "), args.conditioning.join(", "));
     let finding = TestOutput {
-        name: "HSIC",
-        title: format!("What {} depends on", args.target.join(", ")),
-        verdict: verdict(&result, args),
+        subject: TestSubject::Dependence { target: &target, given: &given },
         result: &result,
         witnesses: &|| Ok(Vec::new()),
     };
@@ -155,24 +155,4 @@ fn expression(text: &str, y: &Table, args: &Args) -> Result<Kernel> {
     let units =
         if args.test.no_standardise { ColumnScaling::raw(y.width()) } else { ColumnScaling::standardised(y) };
     Ok(KernelExpression::parse(text)?.resolve(y, &units)?)
-}
-
-fn verdict(result: &TestResult, args: &Args) -> String {
-    let target = args.target.join(", ");
-    let condition = match args.conditioning.as_slice() {
-        [] => String::new(),
-        given => format!(" given {}", given.join(", ")),
-    };
-    let value = brief(result.statistic);
-    match result.pvalue {
-        None => format!("HSIC of {target} and the features is {value}{condition}; no test was requested."),
-        Some(p) if p <= 0.05 => format!(
-            "{target} depends on the features{condition}: if it did not, HSIC would be {value} or larger \
-             with probability {p:.3}."
-        ),
-        Some(p) => format!(
-            "No dependence of {target} on the features is seen{condition}: without any, HSIC would be \
-             {value} or larger with probability {p:.3}."
-        ),
-    }
 }

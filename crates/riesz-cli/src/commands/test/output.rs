@@ -7,10 +7,8 @@ use riesz::discrepancy::{
     AttributionRequest, FactorKind, FeatureAttributions, TestResult, TestSettings, Witness, length_scale_grid,
 };
 use riesz::kernel::{ColumnScaling, KernelExpression};
-use riesz::model_card::CardEntry;
 use riesz::{Kernel, Players, Table};
-use riesz_report::{PlotOptions, TestPage, render_test, test_report};
-use serde_json::json;
+use riesz_report::{PlotOptions, TestPage, TestSubject, render_test, test_report};
 
 use crate::args::{Format, Global, TestArgs};
 use crate::console::{Console, printable};
@@ -85,20 +83,10 @@ pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<Test
     })
 }
 
-/// A statistic, to four significant digits.
-pub fn brief(value: f64) -> String {
-    let rounded = format!("{value:.3e}").parse().unwrap_or(value);
-    CardEntry::measured("", rounded).value
-}
-
 /// The result of a test, with its names in the output.
 pub struct TestOutput<'f> {
-    /// The name of the statistic.
-    pub name: &'f str,
-    /// The title of the page.
-    pub title: String,
-    /// The verdict in one sentence.
-    pub verdict: String,
+    /// The compared samples, or the target.
+    pub subject: TestSubject<'f>,
     /// The result.
     pub result: &'f TestResult,
     /// Computes the witness functions of the columns, for the page.
@@ -109,19 +97,26 @@ impl TestOutput<'_> {
     /// Writes the result in the given form.
     pub fn write(&self, args: &TestArgs, form: Form, console: &Console) -> Result<()> {
         let path = args.output.as_deref();
+        let verdict = self.subject.verdict(self.result);
         let options = PlotOptions { max_display: args.max_display, ..PlotOptions::default() };
         match form {
-            Form::Text => write_all(path, self.text(args.max_display).as_bytes())?,
-            Form::Json => write_all(path, format!("{:#}\n", self.record()?).as_bytes())?,
+            Form::Text => write_all(path, self.text(&verdict, args.max_display).as_bytes())?,
+            Form::Json => {
+                let record = self.subject.record(self.result);
+                let record =
+                    record.map_err(|e| Failure::input(format!("the result cannot be written: {e}")))?;
+                write_all(path, format!("{record:#}\n").as_bytes())?;
+            }
             Form::Table(format) => self.table(path, format)?,
             Form::Picture { pixels } => {
                 let picture = render_test(self.result, &options)?;
                 write_picture(path, picture, pixels)?;
             }
             Form::Page => {
+                let title = self.subject.title();
                 let page = TestPage {
-                    title: args.title.as_deref().unwrap_or(&self.title),
-                    verdict: &self.verdict,
+                    title: args.title.as_deref().unwrap_or(&title),
+                    verdict: &verdict,
                     result: self.result,
                     witnesses: &(self.witnesses)()?,
                     max_display: args.max_display,
@@ -130,7 +125,7 @@ impl TestOutput<'_> {
             }
         }
         if form != Form::Text {
-            console.note(&self.verdict);
+            console.note(&verdict);
         }
         let Some(attributions) = &self.result.attributions else { return Ok(()) };
         let mut certificate = Certificate::default();
@@ -138,10 +133,10 @@ impl TestOutput<'_> {
         certificate.check()
     }
 
-    fn text(&self, max_display: usize) -> String {
+    fn text(&self, verdict: &str, max_display: usize) -> String {
         let result = self.result;
-        let mut text = format!("{}\n\n", self.verdict);
-        let _ = write!(text, "{} = {:.6e}", self.name, result.statistic);
+        let mut text = format!("{verdict}\n\n");
+        let _ = write!(text, "{} = {:.6e}", self.subject.statistic(), result.statistic);
         if let Some(p) = result.pvalue {
             let _ = write!(text, ", p = {p:.4} ({} draws from the null distribution)", result.null.len());
         }
@@ -212,17 +207,6 @@ impl TestOutput<'_> {
         certificate.include(explanation);
         let certificate_text = certificate.description().replace("the predictions", "the statistic");
         let _ = writeln!(text, "\n{certificate_text}");
-    }
-
-    fn record(&self) -> Result<serde_json::Value> {
-        let json_error = |e: serde_json::Error| Failure::input(format!("the result cannot be written: {e}"));
-        let result = serde_json::to_value(self.result).map_err(json_error)?;
-        let mut record =
-            json!({ "format": "riesz-test", "version": 2, "test": self.name, "verdict": self.verdict });
-        if let (Some(record), serde_json::Value::Object(fields)) = (record.as_object_mut(), result) {
-            record.extend(fields);
-        }
-        Ok(record)
     }
 
     fn table(&self, path: Option<&std::path::Path>, format: Format) -> Result<()> {

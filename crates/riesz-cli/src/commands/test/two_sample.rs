@@ -3,20 +3,18 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::discrepancy::{MmdEstimator, TestResult, TwoSampleTest, Witness, witness};
+use riesz::discrepancy::{MmdEstimator, TwoSampleTest};
 use riesz::model_card::CardEntry;
-use riesz::{Column, ColumnKind, Kernel, Table};
+use riesz::{Column, ColumnKind, Table};
+use riesz_report::{TestSubject, largest_witnesses};
 
-use super::output::{TestOutput, brief, form, kernels, settings};
+use super::output::{TestOutput, form, kernels, settings};
 use crate::args::{Global, TestArgs};
 use crate::console::{Console, note_once, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::cells::FRONT_END;
 use crate::io::columns::Columns;
 use crate::io::units::Units;
-
-/// Number of features whose witness functions are shown on the page.
-const WITNESSES: usize = 4;
 
 /// Arguments of `test two-sample`.
 #[derive(Debug, Clone, clap::Args)]
@@ -107,51 +105,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         let run = &mut attributions.explanation.provenance.run;
         run.extend([CardEntry::new("first sample", &names[0]), CardEntry::new("second sample", &names[1])]);
     }
-    let verdict = verdict(&result, &names);
-    let kernel = result.by_kernel[result.chosen].kernel.clone();
     let finding = TestOutput {
-        name: "MMD²",
-        title: format!("{} against {}", names[0], names[1]),
-        verdict,
+        subject: TestSubject::Samples([&names[0], &names[1]]),
         result: &result,
         // Witness functions are computed only for a page.
-        witnesses: &|| witnesses(&first, &second, &kernel, &result),
+        witnesses: &|| Ok(largest_witnesses(&first, &second, &result)?),
     };
     finding.write(&args.test, format, &console)
-}
-
-fn verdict(result: &TestResult, names: &[String; 2]) -> String {
-    let [first, second] = names;
-    match result.pvalue {
-        None => {
-            format!(
-                "MMD² between {first} and {second} is {}; no test was requested.",
-                brief(result.statistic)
-            )
-        }
-        Some(p) if p <= 0.05 => format!(
-            "The samples differ: if {first} and {second} had one distribution, MMD² would be {} or larger \
-             with probability {p:.3}.",
-            brief(result.statistic)
-        ),
-        Some(p) => format!(
-            "No difference is seen: if {first} and {second} had one distribution, MMD² would be {} or \
-             larger with probability {p:.3}.",
-            brief(result.statistic)
-        ),
-    }
-}
-
-/// The witness functions along the single-column features with the largest values.
-fn witnesses(first: &Table, second: &Table, kernel: &Kernel, result: &TestResult) -> Result<Vec<Witness>> {
-    let Some(attributions) = &result.attributions else { return Ok(Vec::new()) };
-    let explanation = &attributions.explanation;
-    let order = attributions.order();
-    let columns = order.iter().filter_map(|&j| match explanation.players[j].columns.as_slice() {
-        [one] => Some(explanation.data.columns()[*one].name.as_str()),
-        _ => None,
-    });
-    columns.take(WITNESSES).map(|column| Ok(witness(first, second, Some(kernel), column)?)).collect()
 }
 
 struct TwoSamples {

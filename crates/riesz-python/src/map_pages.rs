@@ -1,0 +1,87 @@
+//! Pages and pictures of maps for Python.
+
+use numpy::PyReadonlyArray2;
+use pyo3::prelude::*;
+use riesz::aggregate::TargetUnit;
+use riesz::{Posterior, Table};
+use riesz_report::{
+    MapContent, MapQuantity, NamedBags, PlotOptions, downscale_report, map_values, render_map,
+};
+
+use crate::{Expansion, NO_POSTERIOR, raise, refuse, table};
+
+/// The coordinates of rows with the names of their axes.
+type Places = ([Vec<f64>; 2], [String; 2]);
+
+/// The bags of rows: the name of their column, their names, the bag of each row, the name of the weights'
+/// column, the weights, the observed quantity with a value for each bag, and whether bags are sums.
+type BagInput =
+    (String, Vec<String>, Vec<usize>, Option<String>, Option<Vec<f64>>, Option<(String, Vec<f64>)>, bool);
+
+fn rows_in(model: &riesz::KernelExpansion, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
+    table(model.columns(), rows.as_array()).map_err(refuse)
+}
+
+/// The page of a map.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+pub(crate) fn map_page(
+    py: Python<'_>,
+    model: &Expansion,
+    rows: PyReadonlyArray2<'_, f64>,
+    places: Places,
+    background: Option<PyReadonlyArray2<'_, f64>>,
+    title: Option<String>,
+    bags: Option<BagInput>,
+) -> PyResult<String> {
+    let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
+    let model = model.model.clone();
+    let rows = rows_in(&model, &rows)?;
+    let background = background.map(|rows| rows_in(&model, &rows)).transpose()?;
+    let ([x, y], [x_name, y_name]) = places;
+    let work = move || -> riesz::Result<String> {
+        let posterior = Posterior::new(&model, &covariance)?;
+        let content = MapContent::new(&posterior, &rows, background.as_ref())?;
+        let title = title.unwrap_or_else(|| content.title());
+        let mut page = content.page(&title, [&x, &y], [&x_name, &y_name]);
+        let Some((column, names, bag_of_row, weight, weights, observed, sums)) = bags else {
+            return downscale_report(&page);
+        };
+        let unit = if sums { TargetUnit::Sum } else { TargetUnit::Mean };
+        let members = NamedBags::new(names, &bag_of_row, weight, weights.as_deref())?;
+        let aggregates = content.over_bags(&members, unit)?;
+        let observed = observed.as_ref().map(|(name, values)| (&name[..], &values[..]));
+        page.bags = Some(aggregates.page(&members, &column, observed));
+        downscale_report(&page)
+    };
+    py.detach(work).map_err(raise)
+}
+
+/// A picture of a map as SVG: its "mean", its "std", or the values of the feature with a number.
+#[pyfunction]
+pub(crate) fn map_picture(
+    py: Python<'_>,
+    model: &Expansion,
+    rows: PyReadonlyArray2<'_, f64>,
+    places: Places,
+    quantity: (String, usize),
+    background: Option<PyReadonlyArray2<'_, f64>>,
+) -> PyResult<String> {
+    let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
+    let model = model.model.clone();
+    let rows = rows_in(&model, &rows)?;
+    let background = background.map(|rows| rows_in(&model, &rows)).transpose()?;
+    let ([x, y], [x_name, y_name]) = places;
+    let quantity = match (&quantity.0[..], quantity.1) {
+        ("mean", _) => MapQuantity::Mean,
+        ("std", _) => MapQuantity::Std,
+        (_, feature) => MapQuantity::Feature(feature),
+    };
+    let work = move || -> riesz::Result<String> {
+        let posterior = Posterior::new(&model, &covariance)?;
+        let (values, title) = map_values(quantity, &posterior, &rows, background.as_ref())?;
+        let options = PlotOptions::default();
+        Ok(render_map([&x, &y], &values, [&x_name, &y_name], &title, &options)?.text)
+    };
+    py.detach(work).map_err(raise)
+}

@@ -1,0 +1,642 @@
+"""What Python and the command line share: tables of duels, model files, evaluations, result files and
+pages. Both front ends must give the same numbers."""
+
+import io
+import json
+import os
+import pathlib
+import pickle
+import re
+import subprocess
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import is_classifier
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import check_random_state
+
+import riesz
+from riesz.kernels import RBF
+from riesz.preference import PairClassifier, evaluate, pair_groups
+from riesz.rankability import compare_models, rankability, spec_r
+
+TARGET = os.environ.get("CARGO_TARGET_DIR") or pathlib.Path(__file__).resolve().parents[2] / "target"
+COMMAND = pathlib.Path(TARGET) / "debug" / "riesz"
+with_command = pytest.mark.skipif(not COMMAND.exists(), reason="the command line is not built")
+
+
+def run(folder, text):
+    """Runs the command line in a folder and returns what it prints."""
+    done = subprocess.run([COMMAND, *text.split()], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def votes():
+    """Votes between seven models, as tables of arenas have them; the first model is the best."""
+    rng = np.random.default_rng(4)
+    names = [f"model-{letter}" for letter in "abcdefg"]
+    left, right = rng.integers(7, size=(2, 260))
+    left, right = left[left != right], right[left != right]
+    won = rng.random(len(left)) < 1 / (1 + np.exp(0.6 * (left - right)))
+    words = np.where(won, "model_a", "model_b").astype(object)
+    words[::17], words[5::31] = "tie", "tie (bothbad)"
+    frame = pd.DataFrame({"id": range(len(left)), "model_a": np.array(names)[left]})
+    return frame.assign(model_b=np.array(names)[right], winner=words)
+
+
+@pytest.fixture
+def players():
+    """Players with two properties, and matches between them."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.normal(size=(12, 2)), columns=["power", "speed"])
+    frame.index = pd.Index([f"p{i}" for i in range(12)], name="name")
+    left, right = rng.integers(12, size=(2, 160))
+    left, right = left[left != right], right[left != right]
+    log_odds = 2 * (frame.power.to_numpy()[left] - frame.power.to_numpy()[right])
+    won = rng.random(len(left)) < 1 / (1 + np.exp(-log_odds))
+    matches = pd.DataFrame({"left": frame.index[left], "right": frame.index[right]})
+    return frame, matches.assign(
+        outcome=np.where(won, "left", "right"), season=rng.integers(4, size=len(left))
+    )
+
+
+# Tables of duels
+# ----------------------------------------------------------------------------------------------------------
+
+
+def test_layouts_of_votes_give_the_same_model(votes):
+    outcome = votes.winner.map({"model_a": 1, "model_b": 0}).fillna(0.5).to_numpy()
+    pairs = votes[["model_a", "model_b"]].to_numpy()
+    expected = riesz.PreferenceClassifier("bradley_terry").fit(None, pairs, outcome=outcome).abilities_
+    renamed = votes.rename(columns={"model_a": "left", "model_b": "right", "winner": "outcome"})
+    decided = votes[~votes.winner.str.startswith("tie")]
+    first = decided.winner == "model_a"
+    winners = pd.DataFrame(
+        {
+            "loser": np.where(first, decided.model_b, decided.model_a),
+            "winner": np.where(first, decided.model_a, decided.model_b),
+        }
+    )
+    fit = lambda duels, **arguments: (
+        riesz.PreferenceClassifier("bradley_terry").fit(None, duels, **arguments).abilities_
+    )
+    numbers = renamed.assign(outcome=outcome)
+    for duels in (votes, renamed, numbers, pl.from_pandas(votes), pl.from_pandas(votes).lazy()):
+        assert fit(duels) == expected
+    others = votes.set_axis(["id", "one", "other", "vote"], axis=1)
+    assert fit(others, sides=("one", "other"), outcome="vote") == expected
+    named = renamed.assign(outcome=np.where(outcome == 1, renamed.left, renamed.right)).loc[outcome != 0.5]
+    only = pairs[outcome != 0.5]
+    assert fit(named) == fit(only, outcome=outcome[outcome != 0.5]) == fit(winners)
+    weighted = votes.assign(weight=np.linspace(1, 2, len(votes)))
+    assert fit(weighted, sample_weight="weight") == fit(pairs, outcome=outcome, sample_weight=weighted.weight)
+    counts = pd.DataFrame({"left": ["x", "y"], "right": ["y", "z"], "a": [3, 1], "b": [1, 2]})
+    assert fit(counts, wins=["a", "b"]) == fit(counts[["left", "right"]].to_numpy(), wins=counts[["a", "b"]])
+
+
+def test_all_functions_of_duels_take_tables(players):
+    items, matches = players
+    outcome = (matches.outcome == "left").to_numpy()
+    pairs = matches[["left", "right"]].to_numpy()
+    settings = {"kernel": RBF([1.0, 1.0]), "optimizer": None}
+    assert compare_models(items, matches, **settings) == compare_models(
+        items, pairs, outcome=outcome, **settings
+    )
+    assert spec_r(matches, random_state=0).value == spec_r(pairs, outcome=outcome, random_state=0).value
+    assert (pair_groups(matches) == pair_groups(pairs)).all()
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = [
+        PairClassifier(LogisticRegression()).fit(items, matches),
+        PairClassifier(LogisticRegression()).fit(items, pairs, outcome=outcome),
+    ]
+    assert (fitted[0].estimator_.coef_ == fitted[1].estimator_.coef_).all()
+
+
+def test_columns_of_contexts_users_and_homes_are_named(players):
+    items, matches = players
+    matches = matches.assign(
+        at=np.resize(["left", "right", "none"], len(matches)), judge=np.resize(["u", "v"], len(matches))
+    )
+    model = riesz.PreferenceClassifier("utility", kernel=RBF([1.0, 1.0]), optimizer=None)
+    named = model.fit(items, matches, contexts=["season"], users="judge", home="at").decision_function(
+        "p0", "p1", contexts=[[1]], users="u", home="left"
+    )
+    given = model.fit(
+        items,
+        matches[["left", "right"]].to_numpy(),
+        outcome=matches.outcome,
+        contexts=matches[["season"]],
+        users=matches.judge,
+        home=matches["at"],
+    ).decision_function(items.loc[["p0"]], items.loc[["p1"]], contexts=[[1]], users="u", home="left")
+    assert named == given
+
+
+def test_tables_without_duels_are_refused(votes, players):
+    model = riesz.PreferenceClassifier("bradley_terry")
+    with pytest.raises(ValueError, match="'winner' and 'loser', or 'left', 'right' and 'outcome'"):
+        model.fit(None, votes.rename(columns={"model_a": "a"}))
+    with pytest.raises(ValueError, match="need the column 'winner'"):
+        model.fit(None, votes.drop(columns="winner"))
+    with pytest.raises(ValueError, match="no column 'vote'.*model_a"):
+        model.fit(None, votes, outcome="winner", sample_weight="vote")
+    with pytest.raises(ValueError, match="sides are names of columns"):
+        model.fit(None, [("a", "b")], sides=("left", "right"))
+    with pytest.raises(ValueError, match="already say who won"):
+        model.fit(None, pd.DataFrame({"winner": ["a"], "loser": ["b"]}), outcome=[1])
+    items, matches = players
+    with pytest.raises(ValueError, match="set_index"):
+        riesz.PreferenceClassifier().fit(items.reset_index(drop=True), matches)
+
+
+# Names
+# ----------------------------------------------------------------------------------------------------------
+
+
+def test_names_stand_for_items_of_the_fit(players):
+    items, matches = players
+    model = riesz.PreferenceClassifier(kernel=RBF([1.0, 1.0]), optimizer=None).fit(items, matches)
+    one, two = items.loc[["p3"]], items.loc[["p7", "p1"]]
+    for method in (
+        model.predict_proba,
+        model.decision_function,
+        model.probability_better,
+        model.pair_features,
+    ):
+        assert (method("p3", ["p7", "p1"]) == method(one, two)).all()
+    named, given = model.explain("p3", "p7"), model.explain(one, items.loc[["p7"]])
+    assert (named.values == given.values).all() and named.duels[0].left == "p3"
+    assert rankability(model, random_state=0).items == list(items.index)
+    chosen = rankability(model, ["p1", "p2", "p3"], random_state=0)
+    np.testing.assert_allclose(
+        chosen.utility, rankability(model, items.loc[["p1", "p2", "p3"]], random_state=0).utility
+    )
+    with pytest.raises(ValueError, match="no item 'p99'.*'p0'"):
+        model.predict_proba("p99", "p1")
+    without = riesz.PreferenceClassifier(kernel=RBF([1.0, 1.0]), optimizer=None).fit(
+        items.to_numpy(), [(0, 1), (1, 2)]
+    )
+    with pytest.raises(ValueError, match="which had none"):
+        without.predict_proba("p1", "p2")
+
+
+def test_rows_of_categories_are_no_names():
+    items = pd.DataFrame({"kind": ["x", "y", "x"], "form": ["r", "s", "s"]}, index=["a", "b", "c"])
+    model = riesz.PreferenceClassifier().fit(items, [("a", "b"), ("c", "b"), ("a", "c")])
+    row = model.predict_proba(pd.DataFrame({"kind": ["x"], "form": ["s"]}), "b")
+    assert (model.predict_proba("c", "b") == row).all()
+
+
+# The contract of scikit-learn
+# ----------------------------------------------------------------------------------------------------------
+
+
+def test_score_is_the_accuracy_of_decided_duels(votes):
+    model = riesz.PreferenceClassifier("bradley_terry").fit(None, votes)
+    assert is_classifier(model) and list(model.classes_) == ["right", "left"]
+    decided = votes[~votes.winner.str.startswith("tie")]
+    predicted = model.predict(list(decided.model_a), list(decided.model_b))
+    accuracy = np.mean((predicted == "left") == (decided.winner == "model_a"))
+    score = lambda outcomes: model.score(list(votes.model_a), list(votes.model_b), outcomes)
+    assert score(votes.winner) == accuracy
+    named = np.where(votes.winner == "model_a", votes.model_a, votes.model_b)
+    assert score(np.where(votes.winner.str.startswith("tie"), "tie", named)) == accuracy
+    with pytest.raises(ValueError, match="all duels are ties"):
+        model.score("model-a", "model-b", ["tie"])
+
+
+def test_ties_are_a_class_of_models_of_ties(players):
+    items, matches = players
+    matches = matches.assign(outcome=np.where(np.arange(len(matches)) % 3 == 0, "tie", matches.outcome))
+    model = riesz.PreferenceClassifier("utility", ties="model", kernel=RBF([1.0, 1.0])).fit(items, matches)
+    left, right = items.loc[matches.left], items.loc[matches.right]
+    assert model.score(left, right, matches.outcome) == np.mean(model.predict(left, right) == matches.outcome)
+
+
+# Model files
+# ----------------------------------------------------------------------------------------------------------
+
+
+@with_command
+@pytest.mark.parametrize("kind", ["plain", "ability and home", "contexts", "ties", "bradley_terry"])
+def test_model_files_are_read_by_both_front_ends(players, tmp_path, kind):
+    items, matches = players
+    home = np.resize(["left", "right", "none"], len(matches))
+    arguments, predicted, options = {}, {}, ""
+    parameters = {"kernel": RBF([1.0, 1.0])}
+    if kind == "ability and home":
+        parameters["ability"], arguments["home"], predicted["home"] = True, home, "right"
+        options = "--at-home right"
+    elif kind == "contexts":
+        arguments["contexts"], predicted["contexts"] = matches[["season"]], pd.DataFrame({"season": [2]})
+        options = "--context season=2"
+    elif kind == "ties":
+        parameters["ties"] = "model"
+        matches = matches.assign(outcome=np.where(np.arange(len(matches)) % 3 == 0, "tie", matches.outcome))
+    elif kind == "bradley_terry":
+        parameters = {"model": kind}
+    model = riesz.PreferenceClassifier(**parameters).fit(items, matches, **arguments)
+    model.save(tmp_path / "m.riesz")
+    items.to_csv(tmp_path / "items.csv")
+    text = run(tmp_path, f"prefer predict m.riesz items.csv --left p2 --right p5 {options}")
+    told = pd.read_csv(io.StringIO(text)).iloc[0]
+    sides = ("p2", "p5") if kind == "bradley_terry" else (items.loc[["p2"]], items.loc[["p5"]])
+    again = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
+    for one in (model, again):
+        mean, std = one.decision_function(*sides, return_std=True, **predicted)
+        np.testing.assert_allclose(
+            [mean[0] - one.margin_ if kind == "ties" else mean[0], std[0]],
+            [told.log_odds, told.log_odds_std],
+            rtol=1e-9,
+        )
+        np.testing.assert_allclose(one.predict_proba(*sides, **predicted)[0, 1], told.probability, rtol=1e-9)
+    assert again.get_params()["ties"] == model.ties and again.ability == model.ability
+    assert list(again.classes_) == list(model.classes_) and again.model == model.model
+    assert again.groups_ == model.groups_
+    explained = again.explain(*sides, items if kind != "bradley_terry" else None, **predicted)
+    expected = model.explain(*sides, items if kind != "bradley_terry" else None, **predicted)
+    np.testing.assert_array_equal(explained.values, expected.values)
+
+
+@with_command
+def test_files_of_the_command_line_are_loaded(players, votes, tmp_path):
+    items, matches = players
+    items.to_csv(tmp_path / "items.csv")
+    matches.to_csv(tmp_path / "matches.csv", index=False)
+    run(tmp_path, "prefer fit items.csv matches.csv --ability --users season -o m.riesz")
+    model = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
+    assert model.model == "nested" and model.ability
+    text = run(tmp_path, "prefer predict m.riesz items.csv --left p2 --right p5 --context season=3")
+    told = pd.read_csv(io.StringIO(text)).iloc[0]
+    probability = model.predict_proba(items.loc[["p2"]], items.loc[["p5"]], users="3")
+    np.testing.assert_allclose(probability[0, 1], told.probability, rtol=1e-9)
+    votes.to_json(tmp_path / "battles.jsonl", orient="records", lines=True)
+    run(tmp_path, "prefer fit battles.jsonl -o v.riesz")
+    model = riesz.PreferenceClassifier.load(tmp_path / "v.riesz")
+    ours = riesz.PreferenceClassifier("bradley_terry").fit(None, votes)
+    for name, ability in ours.abilities_.items():
+        np.testing.assert_allclose(model.abilities_[name], ability, atol=1e-9)
+    assert rankability(model, random_state=0).items == sorted(ours.abilities_)
+
+
+def test_files_without_the_model_of_duels_are_refused(data, players, tmp_path):
+    X, y = data
+    riesz.KernelRidge().fit(X, y).expansion_.save(tmp_path / "ridge.riesz")
+    with pytest.raises(ValueError, match="no model of duels"):
+        riesz.PreferenceClassifier.load(tmp_path / "ridge.riesz")
+    items, matches = players
+    model = riesz.PreferenceClassifier(kernel=RBF([1.0, 1.0]), optimizer=None).fit(items, matches)
+    model.save(tmp_path / "mean.riesz", posterior=False)
+    again = riesz.PreferenceClassifier.load(tmp_path / "mean.riesz")
+    assert (
+        again.decision_function(items[:1], items[1:2]) == model.decision_function(items[:1], items[1:2])
+    ).all()
+    with pytest.raises(ValueError, match="posterior"):
+        again.predict_proba(items[:1], items[1:2])
+    model.save(tmp_path / "m.riesz")
+    with pytest.raises(ValueError, match="prior of the model"):
+        rankability(riesz.PreferenceClassifier.load(tmp_path / "m.riesz"), items)
+
+
+# Ranks and evaluations
+# ----------------------------------------------------------------------------------------------------------
+
+
+@with_command
+def test_ranks_match_the_command_line(votes, tmp_path):
+    votes.to_json(tmp_path / "battles.jsonl", orient="records", lines=True)
+    seed = check_random_state(3).randint(2**31 - 1)
+    told = pd.read_csv(io.StringIO(run(tmp_path, f"prefer rank battles.jsonl --seed {seed}")))
+    model = riesz.PreferenceClassifier("bradley_terry").fit(None, votes)
+    ours = rankability(model, random_state=3).to_frame()
+    assert list(told.columns) == list(ours.columns) and list(told.item) == list(ours.item)
+    pd.testing.assert_frame_equal(told.drop(columns="item"), ours.drop(columns="item"), rtol=1e-9, atol=1e-9)
+
+
+def test_elo_ratings_are_abilities_on_another_scale(votes):
+    model = riesz.PreferenceClassifier("bradley_terry").fit(None, votes)
+    ranking = rankability(model, random_state=0)
+    rating, interval = ranking.elo(1000)
+    np.testing.assert_allclose(rating.mean(), 1000)
+    of = dict(zip(ranking.items, rating))
+    # The expected score of the Elo system is the probability of the model.
+    expected = 1 / (1 + 10 ** ((of["model-c"] - of["model-a"]) / 400))
+    odds = model.decision_function("model-a", "model-c")[0]
+    np.testing.assert_allclose(expected, 1 / (1 + np.exp(-odds)), rtol=1e-12)
+    np.testing.assert_allclose(
+        (interval - 1000) / (rating[:, None] - 1000), ranking.utility_interval / ranking.utility[:, None]
+    )
+    assert "7 items, best model-a" in repr(ranking) and "<table" in ranking._repr_html_()
+    assert "a perfect ranking" in repr(spec_r(votes)) and "<table" in spec_r(votes)._repr_html_()
+
+
+@with_command
+@pytest.mark.parametrize("split", ["pairs", "items", "context"])
+def test_evaluations_match_the_command_line(players, tmp_path, split):
+    items, matches = players
+    items.to_csv(tmp_path / "items.csv")
+    matches.to_csv(tmp_path / "matches.csv", index=False)
+    by = "season" if split == "context" else None
+    option = f"--split {split}" + ("=season" if by else "")
+    told = run(
+        tmp_path,
+        "prefer evaluate items.csv matches.csv --repeats 2 --seed 5 --no-standardise --no-tuning "
+        f"--kernel rbf(1.2) --models nested,utility,bradley-terry,linear,coin {option}",
+    )
+    ours = evaluate(
+        items,
+        matches,
+        models=["nested", "utility", "bradley_terry", "linear", "coin"],
+        split=split,
+        by=by,
+        n_repeats=2,
+        random_state=5,
+        kernel=RBF(1.2),
+        optimizer=None,
+    )
+    told = pd.read_csv(io.StringIO(told)).set_index("model")
+    frame = ours.to_frame().set_index("model").rename(index={"bradley_terry": "bradley-terry"})
+    pd.testing.assert_frame_equal(told, frame, rtol=1e-7)
+    assert "accuracy" in str(ours) and "<table" in ours._repr_html_()
+
+
+def test_evaluations_by_time_and_of_any_estimator(players):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+
+    items, matches = players
+    day = pd.Series(pd.date_range("2024-01-01", periods=len(matches))).dt.strftime("%Y-%m-%d")
+    models = {"logistic": PairClassifier(LogisticRegression())}
+    matches = matches.assign(day=day)
+    result = evaluate(items, matches, models=models, split="time", by="day", test_size=0.25)
+    first = len(matches) - round(0.25 * len(matches))
+    fitted = PairClassifier(LogisticRegression()).fit(items, matches[:first])
+    rest = matches[first:]
+    probability = fitted.predict_proba(items.loc[rest.left], items.loc[rest.right])
+    expected = log_loss((rest.outcome == "left").astype(int), probability, labels=[0, 1])
+    np.testing.assert_allclose(result.log_loss["logistic"], expected, rtol=1e-12)
+    assert result.std == {} and result.n_splits == 1
+    with pytest.raises(ValueError, match="needs by"):
+        evaluate(items, matches, split="time")
+    with pytest.raises(ValueError, match="'forest' is none of"):
+        evaluate(items, matches, models=["forest"])
+    with pytest.raises(ValueError, match="at least 1"):
+        evaluate(items, matches, n_repeats=0)
+    with pytest.raises(ValueError, match="share of the test"):
+        evaluate(items, matches, test_size=2.0, models=["coin"])
+
+
+# Result files and pages
+# ----------------------------------------------------------------------------------------------------------
+
+
+def provenance_removed(page):
+    """Returns a page without the section on provenance, and without ids of pictures, which are hashes."""
+    page = re.sub(r"<dl.*?</dl>", "", page, flags=re.S)
+    return re.sub(
+        r"(<details.*?</details>|<section[^>]*id=\"provenance\".*?</section>)", "", page, flags=re.S
+    )
+
+
+@with_command
+def test_pages_and_files_of_tests_match_the_command_line(tmp_path):
+    rng = np.random.default_rng(1)
+    x = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])
+    z = pd.DataFrame(rng.normal(size=(50, 3)) + [1.0, 0, 0], columns=["a", "b", "c"])
+    x.to_csv(tmp_path / "x.csv", index=False)
+    z.to_csv(tmp_path / "z.csv", index=False)
+    test = riesz.mmd_test(x, z, n_permutations=200)
+    names = ("x.csv", "z.csv")
+    for suffix in ("json", "html"):
+        run(tmp_path, f"test two-sample x.csv z.csv --permutations 200 --seed 0 -o told.{suffix}")
+    test.save(tmp_path / "ours.json", names)
+    told, ours = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("told", "ours"))
+    del told["attributions"]["explanation"]["provenance"], ours["attributions"]["explanation"]["provenance"]
+    assert told == ours
+    test.report(tmp_path / "ours.html", names=names)
+    told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
+    assert provenance_removed(told) == provenance_removed(ours) and len(ours) > 10_000
+    y = x.a**2 + 0.1 * rng.normal(size=40)
+    x.assign(y=y).to_csv(tmp_path / "xy.csv", index=False)
+    run(tmp_path, "test independence xy.csv --target y --permutations 200 --seed 0 -o told.html")
+    dependence = riesz.hsic_test(x, y.rename("y"), n_permutations=200)
+    dependence.report(tmp_path / "ours.html")
+    told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
+    assert provenance_removed(told) == provenance_removed(ours) and "What y depends on" in ours
+    kept = pickle.loads(pickle.dumps(test))
+    kept.report(tmp_path / "kept.html", "A title")
+    assert "<title>A title</title>" in (tmp_path / "kept.html").read_text()
+    with pytest.raises(ValueError, match="ends in .txt"):
+        test.report(tmp_path / "page.txt")
+    with pytest.raises(ValueError, match="attribution='significance'"):
+        riesz.mmd_test(x, z, attribution=None, n_permutations=20).report(tmp_path / "p.html")
+
+
+@with_command
+def test_pages_and_files_of_importance_match_the_command_line(data, tmp_path):
+    X, y = data
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame.assign(y=y).to_csv(tmp_path / "data.csv", index=False)
+    model = riesz.GaussianProcessRegressor(optimizer=None).fit(frame, y)
+    model.expansion_.save(tmp_path / "m.riesz", posterior=True)
+    for target, result in [
+        ("", riesz.sobol_indices(model.expansion_, frame)),
+        (" --target y --background-rows 500", riesz.sage_values(model.expansion_, frame, y)),
+    ]:
+        for suffix in ("json", "html"):
+            run(tmp_path, f"importance m.riesz data.csv{target} --seed 0 -o told.{suffix}")
+            getattr(result, "save" if suffix == "json" else "report")(tmp_path / f"ours.{suffix}")
+        told, ours = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("told", "ours"))
+        for record in (told, ours):
+            record.get("explanation", {}).pop("provenance", None)
+        assert told == ours
+        told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
+        assert provenance_removed(told) == provenance_removed(ours) and len(ours) > 10_000
+        kept = pickle.loads(pickle.dumps(result))
+        kept.save(tmp_path / "kept.json")
+        assert (tmp_path / "kept.json").read_text() == (tmp_path / "ours.json").read_text()
+        assert repr(result).startswith("<riesz.S") and "<table" in result._repr_html_()
+
+
+@with_command
+@pytest.mark.parametrize("counts", [False, True])
+def test_pages_and_pictures_of_maps_match_the_command_line(tmp_path, counts):
+    rng = np.random.default_rng(3)
+    bag = np.repeat([f"d{b}" for b in range(8)], 5)
+    rows = pd.DataFrame({"rain": rng.normal(size=40), "height": rng.normal(size=40), "district": bag})
+    rows = rows.assign(people=rng.uniform(1, 3, 40), east=rng.normal(size=40), north=rng.normal(size=40))
+    bags = pd.DataFrame({"district": [f"d{b}" for b in range(8)]})
+    if counts:
+        bags["cases"] = rng.poisson(6, size=8)
+        model = riesz.AggregateCountProcess(n_hyperparameter_samples=0)
+    else:
+        bags["cases"] = rng.normal(size=8)
+        model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0)
+    features = ["rain", "height", "district", "people"]
+    model.fit(rows[features], bags, bag="district", target="cases", weight="people")
+    model.save(tmp_path / "m.riesz", posterior=True)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    bags.to_csv(tmp_path / "bags.csv", index=False)
+    places = "m.riesz rows.csv --x east --y north"
+    run(tmp_path, f"downscale map {places} -o told.html")
+    model.report(tmp_path / "ours.html", rows, "east", "north")
+    told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
+    assert provenance_removed(told) == provenance_removed(ours) and len(ours) > 10_000
+    table = "--bag district --weight people --bags bags.csv --target cases --background rows.csv"
+    run(tmp_path, f"downscale map {places} {table} -o told.html")
+    observed = bags.set_index("district").cases
+    settings = {"bag": "district", "weight": "people", "observed": observed, "background": rows}
+    model.report(tmp_path / "ours.html", rows, "east", "north", **settings)
+    told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
+    assert provenance_removed(told) == provenance_removed(ours) and "d7" in ours
+    for quantity, option in [("mean", "mean"), ("std", "sd"), ("rain", "rain")]:
+        run(tmp_path, f"downscale map {places} --of {option} -o told.svg")
+        model.save_map(tmp_path / "ours.svg", rows, rows.east, rows.north, quantity=quantity)
+        assert (tmp_path / "told.svg").read_text() == (tmp_path / "ours.svg").read_text()
+    with pytest.raises(ValueError, match="no such column"):
+        model.report(tmp_path / "p.html", rows, "west", "north")
+    with pytest.raises(ValueError, match="'mean', 'std' or a feature"):
+        model.save_map(tmp_path / "p.svg", rows, "east", "north", quantity="cold")
+
+
+def test_paths_of_protection_are_shown(data):
+    X, y = data
+    model = riesz.KernelRidge(protect=["x0"], protect_game="functional")
+    path = riesz.protection_path(model, X, y, [0.0, 1.0])
+    assert "x0 protected; 2 strengths from 0 to 1" in repr(path) and "<table" in path._repr_html_()
+    np.testing.assert_array_equal(path.to_frame()["x0"], path.importances[:, 0])
+
+
+# Functions
+# ----------------------------------------------------------------------------------------------------------
+
+
+def test_indices_of_a_function_are_those_of_its_model(data):
+    X, y = data
+    model = riesz.KernelRidge(kernel=RBF([1.0, 2.0, 1.0, 1.0]), alpha=0.1).fit(X, y)
+    exact = riesz.sobol_indices(model, X)
+    estimated = riesz.sobol_indices(lambda rows: model.predict(rows), X, n_evaluations=60_000)
+    np.testing.assert_allclose(estimated.shapley_effects.sum(), 1.0, rtol=1e-12)
+    for name in ("first_order", "shapley_effects", "total_order"):
+        error = estimated.std_error[name]
+        assert (np.abs(getattr(estimated, name) - getattr(exact, name)) < 4.5 * error).all(), name
+        low, high = estimated.interval()[name]
+        np.testing.assert_allclose(high - low, 2 * 1.959963984540054 * error, rtol=1e-9)
+    assert (estimated.std_error["shapley_effects"] < 0.05).all()
+    assert abs(estimated.variance - exact.variance) < 0.1 * exact.variance
+    assert estimated.n_evaluations <= 60_000 and estimated.bound is None
+    again = riesz.sobol_indices(lambda rows: model.predict(rows), X, n_evaluations=60_000)
+    assert (again.shapley_effects == estimated.shapley_effects).all()
+    with pytest.raises(ValueError, match="estimates for a function"):
+        estimated.report("page.html")
+    with pytest.raises(ValueError, match="function has none"):
+        riesz.sobol_indices(lambda rows: model.predict(rows), X, posterior=True)
+    with pytest.raises(ValueError, match="at least 26"):
+        riesz.sobol_indices(lambda rows: model.predict(rows), X, n_evaluations=3)
+    assert "estimated" in repr(estimated) and "std_error" in estimated._repr_html_()
+
+
+def test_standard_errors_of_indices_cover_the_exact_values():
+    """Over 40 seeds, 95 % intervals cover the exact Shapley effects and total indices of a model."""
+    rng = np.random.default_rng(2)
+    model = riesz.Expansion(RBF([1.5, 1.5, 1.5]), points=rng.normal(size=(8, 3)), coef=rng.normal(size=8))
+    X = rng.normal(size=(40, 3))
+    exact = riesz.sobol_indices(model, X)
+    covered = {"first_order": 0, "shapley_effects": 0, "total_order": 0}
+    for seed in range(40):
+        found = riesz.sobol_indices(
+            lambda rows: model.predict(rows), X, random_state=seed, n_evaluations=4000
+        )
+        for name, (low, high) in found.interval().items():
+            covered[name] += ((low <= getattr(exact, name)) & (getattr(exact, name) <= high)).sum()
+    for name, count in covered.items():
+        assert count >= 120 * 0.95 - 4 * np.sqrt(120 * 0.95 * 0.05), (name, count)
+
+
+def test_groups_weights_and_outputs_of_functions(data):
+    X, y = data
+    model = riesz.KernelRidge(kernel=RBF([1.0, 2.0, 1.0, 1.0]), alpha=0.1).fit(X, np.column_stack([y, y**2]))
+    weights = np.linspace(1, 3, len(X))
+    settings = {"groups": {"pair": ["x1", "x2"]}, "background_weights": weights}
+    frame = pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"])
+    exact = riesz.sobol_indices(model, frame, **settings)
+    found = riesz.sobol_indices(lambda rows: model.predict(np.asarray(rows)), frame, **settings)
+    assert found.feature_names == exact.feature_names and found.shapley_effects.shape == (3, 2)
+    error = found.std_error["shapley_effects"]
+    assert (np.abs(found.shapley_effects - exact.shapley_effects) < 4.5 * error).all()
+
+
+def test_sage_values_of_a_function_are_those_of_its_model(data):
+    X, y = data
+    model = riesz.KernelRidge(kernel=RBF([1.0, 2.0, 1.0, 1.0]), alpha=0.1).fit(X, y)
+    exact = riesz.sage_values(model, X, y, X[:20])
+    found = riesz.sage_values(lambda rows: model.predict(rows), X, y, X[:20])
+    np.testing.assert_allclose(found.values, exact.values, atol=1e-10)
+    np.testing.assert_allclose(found.std_error, exact.std_error, atol=1e-10)
+    np.testing.assert_allclose([found.loss, found.base_loss], [exact.loss, exact.base_loss], rtol=1e-10)
+    sampled = riesz.sage_values(lambda rows: model.predict(rows), X, y, X[:20], n_orders=2)
+    assert (
+        sampled.sampling_error is None
+        or (np.abs(sampled.values - exact.values) < 10 * sampled.sampling_error + 1e-12).all()
+    )
+
+
+def test_orders_of_many_features_are_drawn():
+    """A function of twelve features, of which orders are drawn: additive, so every order gives the same."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 12))
+    weights = np.arange(12.0)
+    y = X @ weights
+    calls = []
+
+    def function(rows):
+        calls.append(len(rows))
+        return rows @ weights + 0.1 * rows[:, 0] * rows[:, 1]
+
+    found = riesz.sage_values(function, X, y, X[:10], n_orders=20)
+    assert found.sampling_error is not None and calls
+    np.testing.assert_allclose(found.values.sum(), found.base_loss - found.loss, rtol=1e-9)
+    more = riesz.sage_values(function, X, y, X[:10], n_orders=200, random_state=1)
+    assert (
+        np.abs(found.values - more.values) < 5 * np.hypot(found.sampling_error, more.sampling_error)
+    ).all()
+
+
+def test_forests_have_sage_values_of_their_log_loss():
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.metrics import log_loss
+    from sklearn.preprocessing import OneHotEncoder
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"kind": rng.choice(["u", "v"], 80), "size": rng.normal(size=80)})
+    labels = np.where((frame.kind == "u") & (frame["size"] > 0), "yes", "no")
+    from sklearn.compose import make_column_transformer
+
+    columns = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
+    forest = make_pipeline(columns, RandomForestClassifier(20, min_samples_leaf=5, random_state=0))
+    forest.fit(frame, labels)
+    found = riesz.sage_values(forest.predict_proba, frame, labels)
+    np.testing.assert_allclose(found.loss, log_loss(labels, forest.predict_proba(frame)), rtol=1e-9)
+    base = forest.predict_proba(frame).mean(axis=0)
+    np.testing.assert_allclose(found.base_loss, log_loss(labels, np.tile(base, (80, 1))), rtol=1e-9)
+    np.testing.assert_allclose(found.values.sum(), found.base_loss - found.loss, rtol=1e-9)
+
+    # The two features by hand, from all four coalitions.
+    def loss(present):
+        total = 0.0
+        for row, label in zip(frame.to_numpy(), labels):
+            mixed = frame.copy()
+            for j in present:
+                mixed.iloc[:, j] = row[j]
+            total -= np.log(forest.predict_proba(mixed).mean(axis=0)[["no", "yes"].index(label)])
+        return total / len(frame)
+
+    first = 0.5 * (loss([]) - loss([0])) + 0.5 * (loss([1]) - loss([0, 1]))
+    np.testing.assert_allclose(found.values[0], first, rtol=1e-8)
+    with pytest.raises(ValueError, match="probability per class"):
+        riesz.sage_values(lambda rows: forest.predict_proba(rows)[:, 1], frame, labels)
