@@ -21,9 +21,9 @@ pub use format::number;
 pub use html::{ReportOptions, report};
 pub use importance_page::{ImportancePage, importance_report};
 pub use plot::{
-    Overall, PLOTS, Plot, PlotOptions, Shows, render, render_causal_graph, render_component, render_effect,
-    render_ladder, render_map, render_null, render_overall, render_preference_matrix, render_test,
-    render_witness,
+    Area, Overall, PLOTS, Places, Plot, PlotOptions, Shows, render, render_area_map, render_causal_graph,
+    render_component, render_effect, render_ladder, render_map, render_null, render_overall,
+    render_preference_matrix, render_test, render_witness,
 };
 pub use png::png;
 pub use svg::{Svg, Theme};

@@ -29,7 +29,7 @@ pub struct PageArgs {
     #[arg(long, value_name = "COL")]
     pub bag: Option<String>,
     /// Column of positive weights of rows (area, people) in their bags [default: all 1]
-    #[arg(long, value_name = "COL", requires = "bag")]
+    #[arg(long, value_name = "COL", requires = "bag", visible_alias = "exposure")]
     pub weight: Option<String>,
     /// Aggregate rows to bags by weighted sums instead of means, even if the model file does not say so
     #[arg(long, requires = "bag")]
@@ -64,7 +64,7 @@ impl PageArgs {
 pub fn run(
     path: &Path,
     args: &PageArgs,
-    (given, axes, files): (&MapData, [&str; 2], Vec<CardEntry>),
+    (given, files): (&MapData, Vec<CardEntry>),
     (posterior, table): (&Posterior<'_>, &TableArgs),
     console: &Console,
 ) -> Result<()> {
@@ -80,6 +80,7 @@ pub fn run(
     let progress = console.progress("explaining the map");
     let mut explanation = explainer(model, given.background.as_ref())?.explain(&given.table)?;
     explanation.provenance.run.extend(files);
+    explanation.provenance.run.extend(given.facts.iter().cloned());
     progress.say("computing standard deviations".into());
     let sd = posterior.sd(&given.table)?.column(0);
     let mean = match model.link {
@@ -110,13 +111,12 @@ pub fn run(
         ))
     });
     let bags = bags.transpose()?;
-    let [x, y] = &given.coordinates;
     let page = DownscalePage {
         title: &title,
         quantity: &title_of_map,
         link: model.link,
-        places: [x, y],
-        axes,
+        places: given.locations.places(),
+        axes: given.axes.each_ref().map(String::as_str),
         mean: &mean,
         sd: &sd,
         explanation: &explanation,
