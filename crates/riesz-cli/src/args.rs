@@ -232,9 +232,12 @@ pub struct FeatureArgs {
     /// Names of the features.
     #[command(flatten)]
     pub feature_names: FeatureNames,
+    /// The features 1, 2, … of a LIBSVM model are the columns of the table of rows, in their order
+    #[arg(long, conflicts_with = "columns")]
+    pub columns_in_order: bool,
     /// Range file of 'svm-scale -s' for a LIBSVM model that was fitted on scaled data. Rows are then given in
     /// the units of the unscaled data, and outputs are in the units of the target if that was scaled too
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, visible_alias = "scale-ranges")]
     pub scale: Option<PathBuf>,
 }
 
@@ -251,14 +254,17 @@ impl FeatureArgs {
 
     /// The first option that was given.
     pub fn first_given(&self) -> Option<&'static str> {
-        let options =
-            [("--scale", self.scale.is_some()), ("--columns", !self.feature_names.columns.is_empty())];
+        let options = [
+            ("--scale", self.scale.is_some()),
+            ("--columns", !self.feature_names.columns.is_empty()),
+            ("--columns-in-order", self.columns_in_order),
+        ];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 }
 
 /// Treatment of cells that a model cannot use.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Cells that the model cannot take")]
 pub struct CellArgs {
     /// Treatment of a category that the model has not seen: stop with an error, or treat it as a new

@@ -71,6 +71,9 @@ impl ExplanationSummary {
             (printable(&first.set_name(k)), mean, by_row(&|i| number(first.row_values(i, output)[k])))
         }));
         lines.push(("prediction".into(), String::new(), numbers(&first.predictions)));
+        lines.extend(order_probabilities(first, output).into_iter().map(|(name, cells)| {
+            (name, String::new(), cells.into_iter().map(|p| format!("{p:.3}")).collect::<Vec<_>>())
+        }));
         let size = |text: &String| text.chars().count();
         let name_width = lines.iter().map(|(name, ..)| size(name)).max().unwrap_or(0);
         let width = lines.iter().flat_map(|(_, _, cells)| cells).map(size).max().unwrap_or(0);
@@ -87,4 +90,31 @@ impl ExplanationSummary {
         }
         text
     }
+}
+
+/// Number of the largest values whose order is assessed, and of draws for it.
+const TOP: usize = 3;
+const DRAWS: usize = 10_000;
+
+/// The probability that the largest |value| of each row is larger than the second, and that the three largest
+/// are the true ones; empty if the covariance of values is unknown.
+fn order_probabilities(first: &Explanation, output: usize) -> Vec<(String, Vec<f64>)> {
+    let rows = || 0..first.rows();
+    let largest_pair = |i: usize| {
+        let values = first.row_values(i, output);
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
+        first.probability_larger_magnitude((i, output), *order.first()?, *order.get(1)?).ok()
+    };
+    let mut lines = Vec::new();
+    if let Some(cells) = rows().map(largest_pair).collect::<Option<Vec<_>>>() {
+        lines.push(("P(1st |value| > 2nd)".to_string(), cells));
+    }
+    let top = |i| first.probability_of_top((i, output), TOP, DRAWS, 0).map(|share| share.value).ok();
+    if first.sets() > TOP
+        && let Some(cells) = rows().map(top).collect::<Option<Vec<_>>>()
+    {
+        lines.push((format!("P(true top {TOP})"), cells));
+    }
+    lines
 }

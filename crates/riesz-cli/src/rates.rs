@@ -48,3 +48,53 @@ pub fn regression_predictions(posterior: &Posterior<'_>, rows: &Table) -> riesz:
     let prediction = NaturalScalePrediction::new(posterior, rows, NORMAL)?;
     Ok(vec![prediction.mean, posterior.sd(rows)?.column(0), prediction.low, prediction.high])
 }
+
+/// Number of halvings of a bisection, which reach the precision of a double.
+const HALVINGS: usize = 60;
+
+/// Predictions of a mixture of posteriors with weights that add up to 1, in the columns of [`with_intervals`]
+/// for counts and of [`regression_predictions`] for others. The latent function of a row has a mixture of
+/// normal distributions; its quantiles are found by bisection.
+pub fn mixture_predictions(parts: &[(f64, Posterior<'_>)], rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
+    let mut moments = Vec::new();
+    let mut rates = vec![0.0; rows.rows()];
+    let model = parts[0].1.mean();
+    for (weight, posterior) in parts {
+        let natural = NaturalScalePrediction::new(posterior, rows, NORMAL)?.mean;
+        rates.iter_mut().zip(natural).for_each(|(sum, rate)| *sum += weight * rate);
+        moments.push((*weight, posterior.mean().predict(rows)?.column(0), posterior.sd(rows)?.column(0)));
+    }
+    let of_row = |i: usize| moments.iter().map(move |(weight, mean, sd)| (*weight, mean[i], sd[i]));
+    let indices = 0..rows.rows();
+    let mean: Vec<f64> = indices.clone().map(|i| of_row(i).map(|(w, m, _)| w * m).sum()).collect();
+    let variance = |i: usize| of_row(i).map(|(w, m, s)| w * (s * s + (m - mean[i]).powi(2))).sum::<f64>();
+    let sd: Vec<f64> = indices.clone().map(|i| variance(i).sqrt()).collect();
+    let quantile = |sds: f64| -> Vec<f64> {
+        indices.clone().map(|i| mixture_quantile(&of_row(i).collect::<Vec<_>>(), sds)).collect()
+    };
+    let natural = |latent: Vec<f64>| latent.into_iter().map(|f| model.link.inverse_link(f)).collect();
+    if counted(model).is_some() {
+        let [median, low, high] = [0.0, -NORMAL, NORMAL].map(|sds| natural(quantile(sds)));
+        return Ok(vec![rates, median, low, high, mean, sd]);
+    }
+    Ok(vec![mean, sd, quantile(-NORMAL), quantile(NORMAL)])
+}
+
+/// The quantile of a mixture of normal distributions (weight, mean, standard deviation) at the probability that
+/// a standard normal number is below `sds`.
+fn mixture_quantile(parts: &[(f64, f64, f64)], sds: f64) -> f64 {
+    let below = |x: f64, (weight, mean, sd): &(f64, f64, f64)| {
+        // `positive` is the probability that a normal number is positive.
+        weight * riesz::explanation::normal::positive(x - mean, *sd)
+    };
+    let probability = riesz::explanation::normal::positive(sds, 1.0);
+    let quantiles = || parts.iter().map(|(_, mean, sd)| mean + sds * sd);
+    let (mut low, mut high) =
+        (quantiles().fold(f64::INFINITY, f64::min), quantiles().fold(f64::NEG_INFINITY, f64::max));
+    for _ in 0..HALVINGS {
+        let middle = (low + high) / 2.0;
+        let total: f64 = parts.iter().map(|part| below(middle, part)).sum();
+        if total < probability { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
+}

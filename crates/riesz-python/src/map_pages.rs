@@ -5,13 +5,13 @@ use pyo3::prelude::*;
 use riesz::aggregate::TargetUnit;
 use riesz::{Posterior, Table};
 use riesz_report::{
-    MapContent, MapQuantity, NamedBags, PlotOptions, downscale_report, map_values, render_map,
+    MapContent, MapQuantity, NamedBags, Places, PlotOptions, downscale_report, map_values, render_map,
 };
 
 use crate::{Expansion, NO_POSTERIOR, raise, refuse, table};
 
 /// The coordinates of rows with the names of their axes.
-type Places = ([Vec<f64>; 2], [String; 2]);
+type Coordinates = ([Vec<f64>; 2], [String; 2]);
 
 /// The bags of rows: the name of their column, their names, the bag of each row, the name of the weights'
 /// column, the weights, the observed quantity with a value for each bag, and whether bags are sums.
@@ -29,7 +29,7 @@ pub(crate) fn map_page(
     py: Python<'_>,
     model: &Expansion,
     rows: PyReadonlyArray2<'_, f64>,
-    places: Places,
+    places: Coordinates,
     background: Option<PyReadonlyArray2<'_, f64>>,
     title: Option<String>,
     bags: Option<BagInput>,
@@ -43,7 +43,7 @@ pub(crate) fn map_page(
         let posterior = Posterior::new(&model, &covariance)?;
         let content = MapContent::new(&posterior, &rows, background.as_ref())?;
         let title = title.unwrap_or_else(|| content.title());
-        let mut page = content.page(&title, [&x, &y], [&x_name, &y_name]);
+        let mut page = content.page(&title, Places::Points([&x, &y]), [&x_name, &y_name]);
         let Some((column, names, bag_of_row, weight, weights, observed, sums)) = bags else {
             return downscale_report(&page);
         };
@@ -63,7 +63,7 @@ pub(crate) fn map_picture(
     py: Python<'_>,
     model: &Expansion,
     rows: PyReadonlyArray2<'_, f64>,
-    places: Places,
+    places: Coordinates,
     quantity: (String, usize),
     background: Option<PyReadonlyArray2<'_, f64>>,
 ) -> PyResult<String> {

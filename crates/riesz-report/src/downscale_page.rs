@@ -9,7 +9,7 @@ use riesz::{Explanation, Result};
 
 use crate::format::{fixed, number, order_by_magnitude, range};
 use crate::html::{exactness, inline, render_wide_and_narrow, written};
-use crate::plot::{Plot, PlotOptions, Shown, capital, check_length, render, render_value_map};
+use crate::plot::{Places, Plot, PlotOptions, Shown, capital, check_length, render, render_value_map};
 use crate::svg::Theme;
 
 const TEMPLATE: &str = include_str!("../assets/downscale.html");
@@ -24,7 +24,7 @@ const MOST_BAGS: usize = 200;
 const SPOKEN: usize = 3;
 
 /// Width of a map in pixels, before the page scales it to the available room.
-const WIDTH: u32 = 460;
+const WIDTH: u32 = 620;
 
 /// The contents of the page.
 #[derive(Debug, Clone)]
@@ -35,8 +35,8 @@ pub struct DownscalePage<'p> {
     pub quantity: &'p str,
     /// The link between the explained outputs and the mapped quantity.
     pub link: Link,
-    /// Coordinates of the rows: from left to right, and from bottom to top.
-    pub places: [&'p [f64]; 2],
+    /// The points or areas of the rows.
+    pub places: Places<'p>,
     /// The names of the coordinates.
     pub axes: [&'p str; 2],
     /// The posterior mean of each row on the natural scale.
@@ -84,8 +84,7 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
     let e = page.explanation;
     let n = e.rows();
     let lists = [("means", page.mean.len()), ("standard deviations", page.sd.len())];
-    for (list, count) in lists.into_iter().chain(page.places.map(|coordinates| ("places", coordinates.len())))
-    {
+    for (list, count) in lists.into_iter().chain([("places", page.places.count())]) {
         check_length(list, n, count, "one for each row")?;
     }
     let bar = Plot::named("bar")?;
@@ -131,12 +130,12 @@ fn maps(page: &DownscalePage<'_>, top_features: &[usize]) -> Result<[Value; 3]> 
     let numbers = |values| Shown::Numbers { values, ends: None };
     let names: Vec<String> = (0..e.sets()).map(|j| e.set_name(j)).collect();
     let (sd, output) = (span("standard deviation ", page.sd), &e.output_names[0]);
-    let caption = "the feature with the largest |Shapley value|";
+    let caption = "the feature whose Shapley value is the largest in magnitude";
     let levels = Shown::Levels { codes: top_features, names: &names };
     Ok([
         page.map(&capital(quantity), &span("", page.mean), &numbers(page.mean), quantity)?,
-        page.map("Uncertainty", &sd, &numbers(page.sd), &format!("sd of {output}"))?,
-        page.map("Top feature", caption, &levels, "top feature")?,
+        page.map("Uncertainty", &sd, &numbers(page.sd), &format!("std of {output}"))?,
+        page.map("Feature with the largest effect", caption, &levels, "largest effect")?,
     ])
 }
 
@@ -255,10 +254,11 @@ fn bag_table(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
     columns.extend((!omitted_features.is_empty()).then(|| format!("{} others", omitted_features.len())));
     // Equal decimals make the numbers of a column easy to compare.
     let observed_values = bags.observed.map_or(&[][..], |(_, values)| values);
+    let observed_decimals = Decimals::for_observations(observed_values, bags.map.0);
     let map_decimals = Decimals::for_values(bags.map.0.iter().chain(observed_values), 4);
     let difference_decimals = Decimals::for_values(differences.iter().flatten(), 3);
     let value_decimals = Decimals::for_values(&e.values, 3);
-    let mass_decimals = Decimals::for_values(bags.mass, 4);
+    let mass_decimals = Decimals::for_observations(bags.mass, bags.mass);
     let number_or_dash = |x: f64, text: String| if x.is_nan() { "–".into() } else { text };
     type Line<'l> = (&'l str, usize, f64, f64);
     let line = |(name, size, mass, map): Line<'_>,
@@ -268,7 +268,7 @@ fn bag_table(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
         let mut cells = vec![size.to_string()];
         cells.extend(bags.weight.map(|_| mass_decimals.write(mass)));
         cells.extend(
-            bags.observed.map(|_| number_or_dash(observed_value, map_decimals.write(observed_value))),
+            bags.observed.map(|_| number_or_dash(observed_value, observed_decimals.write(observed_value))),
         );
         cells.push(map_decimals.write(map));
         cells.extend(
@@ -392,6 +392,16 @@ impl Decimals {
             values.into_iter().filter(|v| !v.is_nan()).fold(0.0, |maximum: f64, v| maximum.max(v.abs()));
         let is_plain = (1e-3..1e6).contains(&max_magnitude);
         Self(is_plain.then(|| (significant - 1 - max_magnitude.log10().floor() as i32).max(0) as usize))
+    }
+
+    /// No decimals for observations that are whole numbers, such as counts; for others those of
+    /// observations and fitted values together.
+    fn for_observations(observed: &[f64], fitted: &[f64]) -> Self {
+        let is_whole = |v: &f64| v.is_nan() || v.fract() == 0.0 && v.abs() < 1e15;
+        if observed.iter().all(is_whole) {
+            return Self(Some(0));
+        }
+        Self::for_values(observed.iter().chain(fitted), 4)
     }
 
     fn write(&self, x: f64) -> String {

@@ -297,34 +297,40 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
             }
             json!({ "class": "estimated", "headline": "These values are estimates.", "facts": facts })
         }
-        (Exactness::Exact { bound }, None) => json!({
-            "class": "holds",
-            "headline": "These values are exact up to rounding: each is within its proved bound.",
-            "facts": [entry("largest proved \
-                             bound", scientific(bound.iter().fold(0.0, |m: f64, b| m.max(*b)), 1))],
-        }),
-        (_, Some(c)) => json!({
-            "class": if c.holds { "holds" } else { "fails" },
-            "headline": if c.holds {
-                "These values are exact up to rounding: the certificate holds."
-            } else {
-                "The certificate fails: at least one row misses its proved bound. Do not rely on these \
-                 values."
-            },
-            "facts": [
-                entry("largest |residual|", scientific(c.residual, 1)),
-                entry("largest proved bound", scientific(c.bound, 1)),
-            ],
-        }),
+        (Exactness::Exact { bound }, None) => {
+            let limit = scientific(bound.iter().fold(0.0, |m: f64, b| m.max(*b)), 1);
+            json!({
+                "class": "holds",
+                "headline": "These values are exact: the error of each is below a proved limit.",
+                "facts": [entry("proved limit of the error of a value", limit)],
+            })
+        }
+        (_, Some(c)) => {
+            let (residual, limit) = (scientific(c.residual, 1), scientific(c.bound, 1));
+            json!({
+                "class": if c.holds { "holds" } else { "fails" },
+                "headline": if c.holds {
+                    format!("These values are exact: they add up to the prediction within {residual} (proved \
+                             limit {limit}).")
+                } else {
+                    "The check fails: in at least one row the values do not add up to the prediction within \
+                     the proved limit. Do not rely on these values.".into()
+                },
+                "facts": [
+                    entry("largest difference between a prediction and the sum of its values", residual),
+                    entry("proved limit of this difference", limit),
+                ],
+            })
+        }
         (_, None) => json!({
             "class": "estimated",
             "headline": if fact(e, "explained").is_some() {
-                "These values are exact up to rounding; there is no proved bound on its errors."
+                "These values are exact up to rounding, without a proved limit of their errors."
             } else {
                 "The exactness of these values is unknown: the table that they come from does not state it."
             },
             "facts": [entry(
-                "largest |residual|",
+                "largest difference between a prediction and the sum of its values",
                 scientific(e.residuals().iter().fold(0.0, |m: f64, r| m.max(r.abs())), 1),
             )],
         }),

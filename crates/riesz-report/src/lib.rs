@@ -25,9 +25,9 @@ pub use importance_page::{
 };
 pub use map_content::{MapContent, MapOfBags, MapQuantity, NamedBags, map_explainer, map_values};
 pub use plot::{
-    Overall, PLOTS, Plot, PlotOptions, Shows, render, render_causal_graph, render_component, render_effect,
-    render_ladder, render_map, render_null, render_overall, render_preference_matrix, render_test,
-    render_witness,
+    Area, Overall, PLOTS, Places, Plot, PlotOptions, Shows, render, render_area_map, render_causal_graph,
+    render_component, render_effect, render_ladder, render_map, render_null, render_overall,
+    render_preference_matrix, render_test, render_witness,
 };
 pub use png::png;
 pub use svg::{Svg, Theme};

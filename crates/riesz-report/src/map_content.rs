@@ -8,7 +8,7 @@ use riesz::{
     Exactness, Explainer, Explanation, KernelExpansion, NaturalScalePrediction, Posterior, Result, Table,
 };
 
-use crate::{DownscalePage, PageBags};
+use crate::{DownscalePage, PageBags, Places};
 
 /// A map of rows, with its uncertainty and its explanation.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl MapContent {
     pub fn page<'p>(
         &'p self,
         title: &'p str,
-        places: [&'p [f64]; 2],
+        places: Places<'p>,
         axes: [&'p str; 2],
     ) -> DownscalePage<'p> {
         DownscalePage {
@@ -274,7 +274,7 @@ pub fn map_values(
 ) -> Result<(Vec<f64>, String)> {
     let model = posterior.mean();
     Ok(match quantity {
-        MapQuantity::Std => (posterior.sd(rows)?.column(0), format!("sd of {}", model.output_names[0])),
+        MapQuantity::Std => (posterior.sd(rows)?.column(0), format!("std of {}", model.output_names[0])),
         MapQuantity::Mean if matches!(model.link, Link::Log | Link::Logit) => {
             let name = if model.link == Link::Log { "rate" } else { "probability" };
             (NaturalScalePrediction::new(posterior, rows, 0.0)?.mean, name.into())

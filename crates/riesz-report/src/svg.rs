@@ -32,6 +32,8 @@ pub(crate) enum Paint {
     Neutral,
     /// A feature value from low (0) to high (1).
     Ramp(f64),
+    /// A number from the smallest (0) to the largest (1), for numbers of one sign.
+    Sequential(f64),
     /// The position of a colour in [`LEVELS`].
     Level(usize),
 }
@@ -63,6 +65,27 @@ pub(crate) fn ramp(t: f64) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }
 
+/// The colour of `t` in 0..=1 on a sequential ramp of [`RAMP_STEPS`] steps from yellow through green to
+/// violet: the colormap viridis of matplotlib, reversed and without its darkest part, so that large values
+/// are dark on paper and still visible on near black.
+pub(crate) fn sequential(t: f64) -> String {
+    const STOPS: [[f64; 3]; 7] = [
+        [244.0, 230.0, 30.0],
+        [160.0, 218.0, 57.0],
+        [74.0, 193.0, 109.0],
+        [31.0, 161.0, 135.0],
+        [39.0, 127.0, 142.0],
+        [54.0, 92.0, 141.0],
+        [70.0, 50.0, 126.0],
+    ];
+    let t = (t.clamp(0.0, 1.0) * (RAMP_STEPS - 1) as f64).round() / (RAMP_STEPS - 1) as f64;
+    let position = t * (STOPS.len() - 1) as f64;
+    let k = (position.floor() as usize).min(STOPS.len() - 2);
+    let share = position - k as f64;
+    let mix = |c: usize| (STOPS[k][c] + (STOPS[k + 1][c] - STOPS[k][c]) * share).round() as u8;
+    format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
+}
+
 impl Paint {
     fn index(self) -> usize {
         match self {
@@ -72,7 +95,7 @@ impl Paint {
             Self::Grid => 3,
             Self::Up => 4,
             Self::Down => 5,
-            Self::Neutral | Self::Ramp(_) | Self::Level(_) => 6,
+            Self::Neutral | Self::Ramp(_) | Self::Sequential(_) | Self::Level(_) => 6,
         }
     }
 
@@ -93,6 +116,7 @@ impl Paint {
         let (name, light, dark) = COLOURS[self.index()];
         match (self, theme) {
             (Self::Ramp(t), _) => ramp(t),
+            (Self::Sequential(t), _) => sequential(t),
             (Self::Level(k), _) => LEVELS[k].into(),
             (_, Theme::Light) => light.into(),
             (_, Theme::Dark) => dark.into(),
@@ -215,6 +239,22 @@ impl Canvas {
     pub(crate) fn polygon(&mut self, points: &[(f64, f64)], paint: Paint, opacity: f64) {
         let (d, fill, opacity) = (path(points), paint.css(self.theme), fill_opacity(opacity));
         self.push(&format!("<path d=\"{d}Z\" fill=\"{fill}\"{opacity}/>\n"));
+    }
+
+    /// Draws an area bounded by rings, of which the even-odd rule decides which are holes, with a thin border.
+    pub(crate) fn area(&mut self, rings: &[Vec<(f64, f64)>], paint: Paint) {
+        // Points that a picture cannot tell apart are left out, as outlines may have many thousands.
+        let visible = |ring: &Vec<(f64, f64)>| {
+            let mut points = ring.clone();
+            points.dedup_by_key(|point| [coordinate(point.0), coordinate(point.1)]);
+            path(&points) + "Z"
+        };
+        let d: String = rings.iter().map(visible).collect();
+        let (fill, stroke) = (paint.css(self.theme), Paint::Paper.css(self.theme));
+        self.push(&format!(
+            "<path d=\"{d}\" fill=\"{fill}\" fill-rule=\"evenodd\" stroke=\"{stroke}\" \
+             stroke-width=\"0.7\"/>\n"
+        ));
     }
 
     /// Draws straight lines, each from one end to the other, in one path.

@@ -2,6 +2,7 @@
 
 mod check;
 mod effect;
+mod effect_analysis;
 mod effect_output;
 mod query_rows;
 mod studies;

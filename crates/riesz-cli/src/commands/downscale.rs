@@ -1,7 +1,9 @@
 //! `riesz downscale`: predictions for single rows from averages or totals over bags of rows.
 
+mod benchmark;
 mod check;
 mod counts;
+mod estimate;
 mod explain;
 mod fit;
 mod map;
@@ -17,8 +19,10 @@ use crate::exit::Result;
 /// The commands of `downscale`.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Learn the map from two tables, of rows and of bags
+    /// Learn the map from two tables, of rows and of bags, or from one table of areas
     Fit(fit::Args),
+    /// Fit and predict rows at once, averaged over the posterior of the hyper-parameters
+    Estimate(estimate::Args),
     /// Predict the map at rows, with standard deviations and intervals
     Predict(predict::Args),
     /// Draw the map, its standard deviation or a feature's contribution to it; or write all of these and the
@@ -34,6 +38,7 @@ pub enum Command {
 pub fn run(command: &Command, global: &Global, console: Console) -> Result<()> {
     match command {
         Command::Fit(args) => fit::run(args, global, console),
+        Command::Estimate(args) => estimate::run(args, global, console),
         Command::Predict(args) => predict::run(args, global, console),
         Command::Map(args) => map::run(args, console),
         Command::Explain(args) => explain::run(args, global, console),

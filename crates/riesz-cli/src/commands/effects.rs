@@ -7,8 +7,8 @@ use riesz::global::{Components, Curve};
 use riesz::{Background, Posterior};
 use riesz_report::{PlotOptions, render_component};
 
-use crate::args::{FeatureArgs, Format, Global, TableArgs};
-use crate::commands::importance::typed;
+use crate::args::{CellArgs, FeatureArgs, Format, Global, TableArgs};
+use crate::commands::importance::rows_for_model;
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
@@ -56,6 +56,9 @@ pub struct Args {
     /// Information that LIBSVM files do not contain.
     #[command(flatten)]
     pub features: FeatureArgs,
+    /// Treatment of cells that the model cannot use.
+    #[command(flatten)]
+    pub cells: CellArgs,
 }
 
 /// Computes the components and writes them as a picture or a table.
@@ -63,10 +66,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let pixels = picture(global, path);
     let rows = args.features.open(&args.table, &args.rows)?;
-    let saved = read_model(&args.model, Some(&rows), &args.features)?;
+    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
     let model = &saved.model;
     let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
-    let x = typed(&Columns::read(rows, &names)?, &saved)?;
+    let (x, _) = rows_for_model(&Columns::read(rows, &names)?, &saved, args.cells, &console)?;
     let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
     let inputs = Background::from(x.clone());
     let components = Components::new(model, &inputs, groups.or_else(|| saved.groups.clone()))?;

@@ -5,17 +5,19 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
+use riesz::Explanation;
 use riesz::format::explanation_json::SavedExplanation;
 use riesz::model_card::CardEntry;
 
 use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::exit::Result;
+use crate::exit::{Failure, Result};
 use crate::explain_run::{Certificate, ExplainRequest, Explaining, ExplanationCollector, write_explanation};
 use crate::explanation_summary::ExplanationSummary;
 use crate::io::models::read_model;
 use crate::io::output::{Output, write_all};
 use crate::io::values;
+use crate::io::write::{Cells, TableWriter};
 use crate::program;
 use crate::top::{self, SearchLimits};
 
@@ -29,6 +31,7 @@ Examples:
   riesz explain m.riesz new.csv --game observational -o why.parquet
   riesz explain m.riesz new.csv --groups 'blood=s1,s2,s3' -o why.json
   riesz explain m.riesz new.csv --background train.csv --covariance -o why.json
+  riesz explain m.riesz new.csv --background train.csv --covariance --samples 100 -o draws.parquet
   riesz explain m.riesz new.csv --index k-sii --top-interactions 20 -o pairs.csv
   riesz explain m.riesz new.csv --game baseline --baseline typical.csv --variance -o unsure.json
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
@@ -38,8 +41,13 @@ On a terminal a short table is printed: mean absolute values, and the values of 
 file or a pipe gets all values, with the columns row (from 0), output, base_value, prediction and
 residual, and one column per feature; estimated values also have columns std_error:FEATURE. With
 --covariance there are columns std:FEATURE, the posterior standard deviation of a value (value ±
-1.96 std is a 95 % interval). CSV and Parquet are streamed: memory does not grow with the number of
+1.96 std is a 95 % interval), and the text gives for each row the posterior probability that the
+largest |value| is larger than the second, and that the three largest are the true ones. CSV and
+Parquet are streamed: memory does not grow with the number of
 rows. Exit code 1: a residual exceeds its proved bound.
+
+With --samples the table has one line per row, output and draw from the posterior of the values:
+row, output, sample (from 0), and one column per feature.
 
 With --top-interactions the table has one line per pair: row, output, rank, feature_1, feature_2,
 value, bound (proved, on the value's error) and left_out (proved: no unlisted pair of the row is
@@ -71,6 +79,10 @@ pub struct Args {
     /// rows, so use few background rows
     #[arg(long, conflicts_with = "top_interactions")]
     pub variance: bool,
+    /// With --covariance: write N joint draws of the values of each row from their posterior, instead of the
+    /// values; drawn with --seed
+    #[arg(long, value_name = "N", conflicts_with_all = ["top_interactions", "variance"])]
+    pub samples: Option<NonZeroUsize>,
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -89,7 +101,13 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let for_terminal = path.is_none() && global.format.is_none() && std::io::stdout().is_terminal();
-    let as_text = args.top_interactions.is_none() && (for_terminal || global.format == Some(Format::Text));
+    if args.samples.is_some() && args.game.settings.value("covariance") != Some(&true.into()) {
+        return Err(Failure::input(
+            "--samples draws from the posterior of the values: give --covariance too",
+        ));
+    }
+    let is_table = args.top_interactions.is_some() || args.samples.is_some();
+    let as_text = !is_table && (for_terminal || global.format == Some(Format::Text));
     let format = if as_text { Format::Text } else { global.table_format(path)? };
     let rows = args.features.open(&args.table, &args.rows)?;
     let table = &args.features.tables(&args.table);
@@ -109,8 +127,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
     };
     let mut certificate = Certificate::default();
-    let (width, is_json) = (explaining.width, format == Format::Json);
+    let (width, is_json) = (explaining.width, format == Format::Json && args.samples.is_none());
     let mut sink = match format {
+        _ if let Some(count) = args.samples => Sink::Samples(SampleTable::new((path, format), count, seed)),
         Format::Text => Sink::Text(Box::default(), path),
         Format::Json => Sink::Json(Box::new(ExplanationCollector::with_width(width)), Output::open(path)?),
         _ => Sink::Table(path, format, None),
@@ -133,6 +152,7 @@ enum Sink<'a> {
     Text(Box<ExplanationSummary>, Option<&'a Path>),
     Table(Option<&'a Path>, Format, Option<Box<values::Writer>>),
     Json(Box<ExplanationCollector>, Output),
+    Samples(SampleTable<'a>),
 }
 
 impl Sink<'_> {
@@ -140,6 +160,7 @@ impl Sink<'_> {
         match self {
             Self::Text(summary, _) => summary.include(&chunk.explanation),
             Self::Json(collector, _) => collector.add(chunk),
+            Self::Samples(table) => table.add(&chunk.explanation),
             Self::Table(path, format, writer) => {
                 let writer = match writer {
                     Some(writer) => writer,
@@ -153,11 +174,61 @@ impl Sink<'_> {
     fn finish(self, facts: Vec<CardEntry>) -> Result<()> {
         match self {
             Self::Text(summary, path) => write_all(path, summary.text().as_bytes()),
+            Self::Samples(table) => table.writer.map_or(Ok(()), TableWriter::finish),
             Self::Table(_, _, writer) => writer.map_or(Ok(()), |writer| writer.finish(facts)),
             Self::Json(collector, output) => {
                 let SavedExplanation { explanation, decisions } = collector.finish(facts)?;
                 write_explanation(output, &explanation, decisions.as_ref())
             }
         }
+    }
+}
+
+/// A table of draws from the posterior of the values.
+struct SampleTable<'a> {
+    path: Option<&'a Path>,
+    format: Format,
+    /// Number of draws of each row.
+    count: usize,
+    seed: u64,
+    writer: Option<TableWriter>,
+}
+
+impl<'a> SampleTable<'a> {
+    fn new((path, format): (Option<&'a Path>, Format), count: NonZeroUsize, seed: u64) -> Self {
+        Self { path, format, count: count.get(), seed, writer: None }
+    }
+
+    /// Draws the values of the rows of a chunk, and writes them.
+    fn add(&mut self, explanation: &Explanation) -> Result<()> {
+        let (outputs, sets) = (explanation.outputs(), explanation.sets());
+        let (mut rows, mut names, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+        let mut values = vec![Vec::new(); sets];
+        for (i, o) in (0..explanation.rows() * outputs).map(|game| (game / outputs, game % outputs)) {
+            let draws = explanation.draws((i, o), self.count, self.seed)?;
+            for (k, column) in values.iter_mut().enumerate() {
+                column.extend_from_slice(draws.row(k));
+            }
+            rows.extend(std::iter::repeat_n(explanation.row_numbers[i] as i64, self.count));
+            names.extend(std::iter::repeat_n(explanation.output_names[o].clone(), self.count));
+            samples.extend(0..self.count as i64);
+        }
+        let mut cells = vec![Cells::Integers(rows), Cells::Texts(names), Cells::Integers(samples)];
+        cells.extend(values.into_iter().map(Cells::Numbers));
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let fixed = ["row", "output", "sample"];
+                let feature = |name: String| match fixed.contains(&&name[..]) {
+                    true => format!("feature {name}"),
+                    false => name,
+                };
+                let features = (0..sets).map(|k| feature(explanation.set_name(k)));
+                let header = fixed.map(String::from).into_iter().chain(features).collect();
+                let empty = cells.iter().map(Cells::empty).collect();
+                none.insert(TableWriter::open(self.path, self.format, header, empty)?)
+            }
+        };
+        writer.rows(cells)
     }
 }

@@ -14,7 +14,7 @@ use riesz_report::{
     render_overall, sage_record, sobol_record,
 };
 
-use crate::args::{FeatureArgs, Global, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::{Console, printable, with_progress};
 use crate::exit::{Failure, Result};
 use crate::explain_run::Certificate;
@@ -39,6 +39,7 @@ Examples:
   riesz importance m.riesz train.csv --index moebius       with pairs: second-order Sobol indices
   riesz importance m.riesz test.csv --target price         SAGE values: how features reduce the loss
   riesz importance m.riesz test.csv --target price --background train.csv -o sage.csv
+  riesz importance m.riesz new.csv --unseen none --missing impute
 
 Without --target: shares of the variance of the model's output, which are exact for features that
 are independent of each other, each distributed as in the rows. With --target: the reduction of the
@@ -87,6 +88,9 @@ pub struct Args {
     /// Information that LIBSVM files do not contain.
     #[command(flatten)]
     pub features: FeatureArgs,
+    /// Treatment of cells that the model cannot use.
+    #[command(flatten)]
+    pub cells: CellArgs,
 }
 
 /// The importance in all output formats.
@@ -132,16 +136,16 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         ))
     })?;
     let rows = args.features.open(&args.table, &args.rows)?;
-    let saved = read_model(&args.model, Some(&rows), &args.features)?;
+    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
     let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
     let column_names: Vec<String> = names.iter().chain(&args.target).cloned().collect();
     let columns = Columns::read(rows, &column_names)?;
-    let x = typed(&columns, &saved)?;
+    let (x, mut facts) = rows_for_model(&columns, &saved, args.cells, &console)?;
     let mut result = match args.target.as_slice() {
         [] => variance_importance(args, &saved, x, matches!(form, Form::Page), &console)?,
         target => {
             let labels = labels(&saved, &columns, target)?;
-            loss_importance(args, global, &saved, (x, labels), &console)?
+            loss_importance(args, global, &saved, (x, labels), &mut facts, &console)?
         }
     };
     let run = &mut result.importance.explanation().provenance.run;
@@ -155,6 +159,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         ));
         run.push(CardEntry::new("seed", global.seed.to_string()));
     }
+    run.extend(facts);
     let mut certificate = Certificate::default();
     certificate.include(result.importance.explanation());
     match form {
@@ -180,9 +185,17 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     certificate.check()
 }
 
-/// The rows in the model's columns; a column is categorical if it is so in the model.
-pub(super) fn typed(columns: &Columns, saved: &SavedModel) -> Result<Table> {
-    columns.table_like(saved.model.columns())
+/// The rows in the model's columns, and provenance entries about cells that the model cannot use.
+pub(super) fn rows_for_model(
+    columns: &Columns,
+    saved: &SavedModel,
+    cells: CellArgs,
+    console: &Console,
+) -> Result<(Table, Vec<CardEntry>)> {
+    let policy = cells.for_model(&saved.model.support_points)?;
+    let (table, facts) = columns.table_for_model(saved.model.columns(), &policy)?;
+    facts.iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
+    Ok((table, facts))
 }
 
 fn labels(saved: &SavedModel, columns: &Columns, target: &[String]) -> Result<Labels> {
@@ -322,6 +335,7 @@ fn loss_importance(
     global: &Global,
     saved: &SavedModel,
     (x, labels): (Table, Labels),
+    facts: &mut Vec<CardEntry>,
     console: &Console,
 ) -> Result<ImportanceOutput> {
     let model = &saved.model;
@@ -330,7 +344,10 @@ fn loss_importance(
         None => x.clone(),
         Some(path) => {
             let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
-            typed(&Columns::read(args.features.tables(&args.table).source(path).open()?, &names)?, saved)?
+            let columns = Columns::read(args.features.tables(&args.table).source(path).open()?, &names)?;
+            let (rows, background_facts) = rows_for_model(&columns, saved, args.cells, console)?;
+            facts.extend(background_facts.into_iter().map(of_background));
+            rows
         }
     };
     let background = background.select_rows(&background.sample_rows(args.background_rows, global.seed));
@@ -361,6 +378,11 @@ fn loss_importance(
         importance: Importance::Loss(sage_values, explanation),
         curves: Vec::new(),
     })
+}
+
+/// A provenance entry about rows, as one about the background.
+fn of_background(fact: CardEntry) -> CardEntry {
+    CardEntry::new(format!("{} of the background", fact.name), fact.value)
 }
 
 fn loss_text(sage_values: &SageValues, order: &[usize]) -> String {

@@ -211,12 +211,25 @@ fn explanation_facts(explanation: &Explanation, format: &str) -> Vec<CardEntry> 
             .map(|k| format!("{} {:.4}{}", explanation.set_name(k), mean[k], interval(k)))
             .collect();
         facts.push(CardEntry::new(format!("mean |value| of {output}"), top.join(", ")));
+        facts.extend(order_facts(explanation, o));
         if o == 4 {
             break;
         }
     }
     facts.extend(provenance.model.iter().chain(&provenance.run).cloned());
     facts
+}
+
+/// Entries about the order of the five largest features: the posterior probability that |value| of a feature
+/// is larger than that of the next, averaged over rows; none if the covariance of values is unknown.
+fn order_facts(explanation: &Explanation, output: usize) -> Vec<CardEntry> {
+    let ranking = explanation.ranking(output);
+    let probability = |pair: &[usize]| {
+        let p = explanation.mean_probability_stronger(output, pair[0], pair[1]).ok()?;
+        let [a, b] = [pair[0], pair[1]].map(|k| explanation.set_name(k));
+        Some(CardEntry::new(format!("P(|{a}| > |{b}|), mean over rows"), format!("{p:.3}")))
+    };
+    ranking.windows(2).take(4).filter_map(probability).collect()
 }
 
 fn exactness_words(explanation: &Explanation) -> String {

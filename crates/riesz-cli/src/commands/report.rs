@@ -43,6 +43,10 @@ pub struct Args {
     /// Title of the page
     #[arg(long, value_name = "TEXT", default_value = "Explanation")]
     pub title: String,
+    /// Leave the date out of the page, so that a later run writes the same page; the variable
+    /// SOURCE_DATE_EPOCH sets another date instead
+    #[arg(long)]
+    pub no_date: bool,
     /// Page to write [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -77,7 +81,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let (game, features, cells) = (&args.game, &args.features, args.cells);
     let request = ExplainRequest { game, table, features, cells, seed: global.seed, variance: false };
-    let SavedExplanation { explanation, decisions } = if let Some(command) = program::command(&args.file) {
+    let SavedExplanation { mut explanation, decisions } = if let Some(command) = program::command(&args.file)
+    {
         let rows = rows.ok_or_else(|| no_rows("program"))?;
         explained(Explaining::from_program(command, rows, &request, &console)?, &console)?
     } else {
@@ -103,6 +108,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             }
         }
     };
+    let run = &mut explanation.provenance.run;
+    run.push(CardEntry::new("command", command_line(std::env::args_os())));
+    run.extend((!args.no_date).then(|| CardEntry::new("page written", now())));
     let options = ReportOptions { title: args.title.clone(), decisions, ..ReportOptions::default() };
     write_all(args.output.as_deref(), riesz_report::report(&explanation, &options)?.as_bytes())?;
     let mut certificate = Certificate::default();
@@ -116,9 +124,20 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 /// Explains all rows.
 fn explained(explaining: Explaining<'_>, console: &Console) -> Result<SavedExplanation> {
     let mut collector = ExplanationCollector::with_width(explaining.width);
-    let (_, mut facts) = explaining.for_each_chunk(console, |chunk| collector.add(chunk), true)?;
-    facts.push(CardEntry::new("written", now()));
+    let (_, facts) = explaining.for_each_chunk(console, |chunk| collector.add(chunk), true)?;
     collector.finish(facts)
+}
+
+/// The command line, with quotes around arguments that a shell would split. The program is called by its name
+/// without its folder.
+fn command_line(arguments: impl Iterator<Item = std::ffi::OsString>) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:,=@%+".contains(c);
+    let quoted = |argument: std::ffi::OsString| {
+        let text = argument.to_string_lossy().into_owned();
+        let plain = !text.is_empty() && text.chars().all(is_plain);
+        if plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    };
+    std::iter::once("riesz".to_string()).chain(arguments.skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
 }
 
 /// Date and time to the minute. `SOURCE_DATE_EPOCH`, if set, replaces the current time, so that pages are

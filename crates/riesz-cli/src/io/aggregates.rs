@@ -18,20 +18,22 @@ use crate::io::names::listed_columns;
 /// The tables of training data, and the meaning of their columns.
 #[derive(Debug, Clone, clap::Args)]
 pub struct AggregateArgs {
-    /// Table of rows (pixels, villages, persons), CSV or Parquet: the bag of each row, and its covariates
+    /// Table of rows (pixels, villages, persons), CSV or Parquet: the bag of each row, and its covariates.
+    /// Without a second table: a table of areas, one line per area with its covariates and its target
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
     /// Table of bags (districts, coarse pixels), one line per bag: its name, target, and other columns
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub bags: PathBuf,
-    /// Column of the bags' names, in both tables
+    #[arg(value_hint = ValueHint::FilePath, requires = "bag")]
+    pub bags: Option<PathBuf>,
+    /// Column of the bags' names, in both tables; with a single table, the names of the areas
     #[arg(long, value_name = "COL")]
-    pub bag: String,
+    pub bag: Option<String>,
     /// Column of bags with the targets; an empty cell means no target
     #[arg(long, value_name = "COL")]
     pub target: String,
-    /// Column of positive weights of rows (area, people) [default: all 1]
-    #[arg(long, value_name = "COL")]
+    /// Column of positive weights of rows (area, people) [default: all 1]; for counts the population or the
+    /// expected number of events, so that the map is a rate or a standardised ratio
+    #[arg(long, value_name = "COL", visible_alias = "exposure")]
     pub weight: Option<String>,
     /// Targets are weighted sums of rows, in the unit of the weights, instead of means; the map is then per
     /// unit of weight
@@ -143,38 +145,46 @@ pub struct Aggregated {
     pub notes: Vec<String>,
 }
 
+/// The columns of the training data.
+struct TrainingColumns {
+    rows: Columns,
+    /// The table of bags; `None` if the table of rows has the targets.
+    bags: Option<Columns>,
+    /// The columns on which the map depends.
+    features: Vec<String>,
+    /// The columns that relate bags to each other.
+    mediators: Vec<String>,
+    /// The columns whose numbers are codes of categories.
+    categorical: Vec<String>,
+    /// The names of the files.
+    source: String,
+}
+
+impl TrainingColumns {
+    /// The table with the targets.
+    fn bags(&self) -> &Columns {
+        self.bags.as_ref().unwrap_or(&self.rows)
+    }
+}
+
 impl AggregateArgs {
     /// Reads and joins the tables.
     pub fn read(&self, console: &Console) -> Result<Aggregated> {
         self.check()?;
-        let rows = self.missing.apply_to(self.table.source(&self.rows)).open()?;
-        let features = self.features_of(&rows)?;
-        let bags = self.table.source(&self.bags).open()?;
-        let mediators = listed_columns(&self.mediators, bags.header());
-        let source = format!("{}, {}", rows.name, bags.name);
-        let bag_columns = [&self.bag, &self.target]
-            .into_iter()
-            .chain(&self.total)
-            .chain(&self.target_std)
-            .chain(&self.trials);
-        let bag_columns = distinct_names(bag_columns.chain(&mediators));
-        let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
-        let row_columns =
-            distinct_names(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
-        let (rows, bags) = (Columns::read(rows, &row_columns)?, Columns::read(bags, &bag_columns)?);
-        let rows = rows.without_zero_weights(self.weight.as_ref())?;
-        let (levels, codes) = rows.levels(&self.bag)?;
-        let row_bags: Vec<&str> = codes.iter().map(|code| levels[*code as usize].as_str()).collect();
-        let names = names_of(&bags, &self.bag)?;
+        let tables = self.tables()?;
+        let (rows, bags, mediators) = (&tables.rows, tables.bags(), &tables.mediators);
+        let row_bags = self.names_in(rows)?;
+        let row_bags: Vec<&str> = row_bags.iter().map(String::as_str).collect();
+        let names = self.names_in(bags)?;
         let targets = bags.numbers_or_missing(&self.target)?;
         let (joined, mediated) = self.joined(&row_bags, &names, &targets, !mediators.is_empty())?;
-        let covariates = rows.table(&features, &categorical, console)?;
-        let (covariates, row_of_line) = self.distinct_rows(&rows, covariates, &joined, &row_bags)?;
-        let weight = self.weight.as_ref().map(|name| weights(&rows, name, |i| row_bags[i])).transpose()?;
+        let covariates = rows.table(&tables.features, &tables.categorical, console)?;
+        let (covariates, row_of_line) = self.distinct_rows(rows, covariates, &joined, &row_bags)?;
+        let weight = self.weight.as_ref().map(|name| weights(rows, name, |i| row_bags[i])).transpose()?;
         let weight =
             weight.map(|row_weights| joined.rows.iter().map(|&i| row_weights[i]).collect::<Vec<_>>());
         let unit = if self.sums() { TargetUnit::Sum } else { TargetUnit::Mean };
-        let family = self.family(&bags, &names, &targets, &joined)?;
+        let family = self.family(bags, &names, &targets, &joined)?;
         let target_names: Vec<String> = joined.targets.iter().map(|&b| names[b].clone()).collect();
         let bag_names: Vec<String> = joined.with_rows.iter().map(|&b| names[b].clone()).collect();
         let data = Aggregates {
@@ -189,15 +199,56 @@ impl AggregateArgs {
             rows: covariates,
             targets: joined.targets.iter().map(|&b| targets[b]).collect(),
             bag_of_target: joined.matched.clone(),
-            target_noise: self.known_variances(&bags, &names, &joined)?,
+            target_noise: self.known_variances(bags, &names, &joined)?,
             mediators: if mediated {
-                let table = bags.table(&mediators, &categorical, console)?;
-                Some(self.coarse(&table, &bags, &names, &joined)?)
+                let table = bags.table(mediators, &tables.categorical, console)?;
+                Some(self.coarse(&table, bags, &names, &joined)?)
             } else {
                 None
             },
         };
+        let source = tables.source;
         Ok(Aggregated { data, family, source, targets: target_names, bags: bag_names, notes: joined.notes })
+    }
+
+    /// Whether a single table has both the covariates and the targets of each area.
+    pub fn is_single_table(&self) -> bool {
+        self.bags.is_none()
+    }
+
+    /// Reads the columns of the tables. A single table is read once, so it may be standard input.
+    fn tables(&self) -> Result<TrainingColumns> {
+        let rows = self.missing.apply_to(self.table.source(&self.rows)).open()?;
+        let features = self.features_of(&rows)?;
+        let target_columns = [&self.target].into_iter().chain(&self.total).chain(&self.target_std);
+        let target_columns: Vec<&String> = target_columns.chain(&self.trials).collect();
+        let row_columns = features.iter().chain(&self.bag).chain(&self.weight).chain(&self.row);
+        let Some(path) = &self.bags else {
+            let (source, columns) =
+                (rows.name.clone(), distinct_names(row_columns.chain(target_columns.iter().copied())));
+            let categorical = listed_columns(&self.categorical, rows.header());
+            let rows = Columns::read(rows, &columns)?.without_zero_weights(self.weight.as_ref())?;
+            let mediators = Vec::new();
+            return Ok(TrainingColumns { rows, bags: None, features, mediators, categorical, source });
+        };
+        let bags = self.table.source(path).open()?;
+        let mediators = listed_columns(&self.mediators, bags.header());
+        let source = format!("{}, {}", rows.name, bags.name);
+        let bag_columns = distinct_names(self.bag.iter().chain(target_columns).chain(&mediators));
+        let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
+        let row_columns = distinct_names(row_columns);
+        let (rows, bags) = (Columns::read(rows, &row_columns)?, Columns::read(bags, &bag_columns)?);
+        let (rows, bags) = (rows.without_zero_weights(self.weight.as_ref())?, Some(bags));
+        Ok(TrainingColumns { rows, bags, features, mediators, categorical, source })
+    }
+
+    /// The name of the bag in each line of a table; areas without a column of names are called by their rows.
+    fn names_in(&self, table: &Columns) -> Result<Vec<String>> {
+        let Some(bag) = &self.bag else {
+            let name = |i| table.describe_row(i).split(" (").next().unwrap_or_default().to_string();
+            return Ok((0..table.rows()).map(name).collect());
+        };
+        names_of(table, bag)
     }
 
     /// Whether targets are sums: with `--sum`, and for counts of events.
@@ -208,6 +259,20 @@ impl AggregateArgs {
     /// Refuses options that exclude each other.
     fn check(&self) -> Result<()> {
         let counts = self.family != FamilyName::Gaussian;
+        let options_of_two_tables = [
+            ("--mediators", !self.mediators.is_empty()),
+            ("--row", self.row.is_some()),
+            ("--drop-unmatched", self.drop_unmatched),
+        ];
+        if self.is_single_table()
+            && let Some((option, _)) = options_of_two_tables.iter().find(|(_, is_given)| *is_given)
+        {
+            return Err(Failure::input(format!(
+                "{option} relates two tables, and {} is a single one, whose rows are the areas: leave it \
+                 out, or give the table of bags after the table of rows",
+                self.rows.display()
+            )));
+        }
         if self.mediators.is_empty() && !matches!(self.operator, OperatorName::Auto | OperatorName::Matched) {
             return Err(Failure::input(format!(
                 "--operator {} needs --mediators: give the columns of bags that relate bags to each other",
@@ -289,10 +354,10 @@ impl AggregateArgs {
     fn features_of(&self, rows: &OpenTable) -> Result<Vec<String>> {
         let header = rows.header();
         let [named, ignored] = [&self.features, &self.ignore].map(|list| listed_columns(list, header));
-        let reserved = || [&self.bag].into_iter().chain(&self.weight).chain(&self.row);
+        let reserved = || self.bag.iter().chain(&self.weight).chain(&self.row);
         rows.column_indices(named.iter().chain(&ignored).chain(reserved()))?;
         // Where one table is given as rows and as bags, the targets and their errors stand in it too.
-        let is_single_table = self.rows == self.bags;
+        let is_single_table = self.bags.as_ref().is_none_or(|bags| *bags == self.rows);
         let target_columns = || {
             let columns =
                 [&self.target].into_iter().chain(&self.target_std).chain(&self.trials).chain(&self.total);

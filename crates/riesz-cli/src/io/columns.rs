@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use riesz::columns::{Choice, ColumnType, FEW_ROWS, Profile, is_boolean, suspicions};
+use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, Table};
 
 use super::cells::{ColumnCells, FRONT_END};
+use super::model_rows::{CellPolicy, Substitutions};
 use crate::console::{Console, note_once};
 use crate::exit::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw};
@@ -228,7 +230,7 @@ impl Columns {
     fn numbers_where(
         &self,
         name: &str,
-        substitute: impl Fn(&ColumnCells<'_>, usize) -> Result<f64>,
+        mut substitute: impl FnMut(&ColumnCells<'_>, usize) -> Result<f64>,
     ) -> Result<Vec<f64>> {
         let profile = self.profile(name)?;
         let choice = self.rules.choice(name);
@@ -427,22 +429,29 @@ impl Columns {
         }
     }
 
-    /// A table whose columns have the names and types of `known`. The levels of a category are those that
-    /// occur in cells.
-    pub fn table_like(&self, model_columns: &[Column]) -> Result<Table> {
-        let mut columns = Vec::with_capacity(model_columns.len());
+    /// A table in the columns of a model, with the policy for missing cells and for categories that the model
+    /// has not seen. Also returns provenance entries about such cells.
+    pub fn table_for_model(
+        &self,
+        model_columns: &[Column],
+        policy: &CellPolicy,
+    ) -> Result<(Table, Vec<CardEntry>)> {
         let mut values = Vec::with_capacity(model_columns.len() * self.rows);
-        for column in model_columns {
-            if column.kind == ColumnKind::Numeric {
-                columns.push(column.clone());
-                values.extend(self.numbers(&column.name)?);
-                continue;
+        let mut counts = vec![Substitutions::default(); model_columns.len()];
+        for (j, (column, counts)) in model_columns.iter().zip(&mut counts).enumerate() {
+            match &column.kind {
+                ColumnKind::Numeric => values
+                    .extend(self.numbers_where(&column.name, |cells, i| policy.number(cells, i, j, counts))?),
+                ColumnKind::Categorical { levels } => {
+                    for cells in self.cells(&column.name)? {
+                        let substitute = |i| policy.code(&cells, i, (j, levels), counts);
+                        cells.codes(policy.known_levels(levels), &mut values, substitute)?;
+                    }
+                }
             }
-            let (levels, codes) = self.levels(&column.name)?;
-            columns.push(Column { name: column.name.clone(), kind: ColumnKind::Categorical { levels } });
-            values.extend(codes);
         }
-        Ok(Table::from_column_major(columns, self.rows, values)?)
+        let table = Table::from_column_major(model_columns.to_vec(), self.rows, values)?;
+        Ok((table, policy.facts(&self.name, model_columns, &counts)))
     }
 
     /// A table of the columns `names` without the checks of [`table`](Self::table).

@@ -11,6 +11,7 @@ pub mod columns;
 pub mod csv;
 pub mod dataset;
 pub mod duels;
+pub mod geojson;
 pub mod input;
 pub mod json;
 pub mod memory;

@@ -42,11 +42,102 @@ pub struct CellPolicy {
 
 impl CellPolicy {
     /// The levels that a cell can have, without the level for unseen ones.
-    fn known_levels<'l>(&self, levels: &'l [String]) -> &'l [String] {
+    pub(super) fn known_levels<'l>(&self, levels: &'l [String]) -> &'l [String] {
         match self.unseen {
             UnseenLevels::Refuse(_) => levels,
             UnseenLevels::UseLast => &levels[..levels.len().saturating_sub(1)],
         }
+    }
+
+    /// The number for row `i` of model column `j`, whose cell is not a finite number.
+    pub(super) fn number(
+        &self,
+        cells: &ColumnCells<'_>,
+        i: usize,
+        j: usize,
+        counts: &mut Substitutions,
+    ) -> Result<f64> {
+        if cells.is_missing(i) { self.fill(cells, i, j, counts) } else { Err(cells.refuse(i, "")) }
+    }
+
+    /// The code for row `i` of model column `j`, whose cell is missing or is none of the known `levels`.
+    pub(super) fn code(
+        &self,
+        cells: &ColumnCells<'_>,
+        i: usize,
+        (j, levels): (usize, &[String]),
+        counts: &mut Substitutions,
+    ) -> Result<f64> {
+        if cells.is_missing(i) {
+            return self.fill(cells, i, j, counts);
+        }
+        let cell = cells.text(i).into_owned();
+        match self.unseen {
+            UnseenLevels::Refuse(remedy) => {
+                let level_names = riesz::error::listed(levels);
+                // A program has no levels; those of its background are used.
+                let holder = if remedy.is_empty() { "background" } else { "model" };
+                let problem =
+                    format!("is '{cell}', which the {holder} has not seen; it knows: {level_names}{remedy}");
+                Err(cells.failure(i, &problem))
+            }
+            UnseenLevels::UseLast => {
+                counts.unseen += 1;
+                if counts.levels.len() <= NAMED_LEVELS && !counts.levels.contains(&cell) {
+                    counts.levels.push(cell);
+                }
+                Ok((levels.len() - 1) as f64)
+            }
+        }
+    }
+
+    fn fill(&self, cells: &ColumnCells<'_>, i: usize, j: usize, counts: &mut Substitutions) -> Result<f64> {
+        match &self.missing {
+            MissingCells::Refuse(remedy) => Err(cells.refuse(i, remedy)),
+            MissingCells::Fill { values, .. } => {
+                counts.filled += 1;
+                Ok(values[j])
+            }
+        }
+    }
+
+    /// Provenance entries about the cells that were filled in or had an unseen level, in `table`,
+    /// with one count for each column.
+    pub(super) fn facts(
+        &self,
+        table: &str,
+        columns: &[Column],
+        substitutions: &[Substitutions],
+    ) -> Vec<CardEntry> {
+        let cells = |count: usize, column: &Column| {
+            format!("{count} cell{} of column '{}'", if count == 1 { "" } else { "s" }, column.name)
+        };
+        let (mut unseen, mut filled) = (Vec::new(), Vec::new());
+        for (j, (column, substitutions)) in columns.iter().zip(substitutions).enumerate() {
+            if substitutions.unseen > 0 {
+                let mut levels = substitutions.levels.clone();
+                if levels.len() > NAMED_LEVELS {
+                    levels[NAMED_LEVELS] = "…".into();
+                }
+                let (cells, levels) = (cells(substitutions.unseen, column), levels.join(", "));
+                unseen.push(format!("{cells} treated as a new category ({levels})"));
+            }
+            if let MissingCells::Fill { values, source } = &self.missing
+                && substitutions.filled > 0
+            {
+                let description = match column.kind {
+                    ColumnKind::Numeric => "median",
+                    ColumnKind::Categorical { .. } => "most frequent category",
+                };
+                let (cells, value) = (cells(substitutions.filled, column), column.format(values[j]));
+                filled.push(format!("{cells} filled in with {value}, the {description} of {source}"));
+            }
+        }
+        let fact = |(name, sentences): (&str, Vec<String>)| {
+            CardEntry::new(name, format!("{}: {}", table, sentences.join("; ")))
+        };
+        let facts = [("unseen categories", unseen), ("missing cells", filled)];
+        facts.into_iter().filter(|(_, sentences)| !sentences.is_empty()).map(fact).collect()
     }
 }
 
@@ -78,7 +169,7 @@ const NAMED_LEVELS: usize = 5;
 
 /// Counts of the cells of one column that were filled in or had an unseen level.
 #[derive(Debug, Clone, Default)]
-struct Substitutions {
+pub(super) struct Substitutions {
     filled: usize,
     unseen: usize,
     /// The first unseen levels.
@@ -153,52 +244,18 @@ impl ModelRows {
         };
         self.has_rows = true;
         let mut values = Vec::with_capacity(chunk.rows * self.columns.len());
-        for (j, (column, substitutions)) in self.columns.iter().zip(&mut self.substitutions).enumerate() {
-            let (table, rules) = (&self.rows.name, &self.rows.rules);
+        let (table, rules, policy) = (&self.rows.name, &self.rows.rules, &self.policy);
+        for (j, (column, counts)) in self.columns.iter().zip(&mut self.substitutions).enumerate() {
             let cells = ColumnCells { chunk: &chunk, j, column: &column.name, table, rules };
-            let fill = |i: usize, substitutions: &mut Substitutions| match &self.policy.missing {
-                MissingCells::Refuse(remedy) => Err(cells.refuse(i, remedy)),
-                MissingCells::Fill { values, .. } => {
-                    substitutions.filled += 1;
-                    Ok(values[j])
-                }
-            };
             match &column.kind {
                 ColumnKind::Numeric => {
                     let unit = self.units.as_ref().map(|units| units[j].as_deref());
                     cells.check_notation(unit)?;
-                    cells.numbers(&mut values, |i| match cells.is_missing(i) {
-                        true => fill(i, substitutions),
-                        false => Err(cells.refuse(i, "")),
-                    })?;
+                    cells.numbers(&mut values, |i| policy.number(&cells, i, j, counts))?;
                 }
                 ColumnKind::Categorical { levels } => {
-                    cells.codes(self.policy.known_levels(levels), &mut values, |i| {
-                        if cells.is_missing(i) {
-                            return fill(i, substitutions);
-                        }
-                        let cell = cells.text(i).into_owned();
-                        match self.policy.unseen {
-                            UnseenLevels::Refuse(remedy) => {
-                                let level_names = riesz::error::listed(levels);
-                                // A program has no levels; those of its background are used.
-                                let holder = if remedy.is_empty() { "background" } else { "model" };
-                                let problem = format!(
-                                    "is '{cell}', which the {holder} has not seen; it knows: \
-                                     {level_names}{remedy}"
-                                );
-                                Err(cells.failure(i, &problem))
-                            }
-                            UnseenLevels::UseLast => {
-                                substitutions.unseen += 1;
-                                let unseen_levels = &mut substitutions.levels;
-                                if unseen_levels.len() <= NAMED_LEVELS && !unseen_levels.contains(&cell) {
-                                    unseen_levels.push(cell);
-                                }
-                                Ok((levels.len() - 1) as f64)
-                            }
-                        }
-                    })?
+                    let substitute = |i| policy.code(&cells, i, (j, levels), counts);
+                    cells.codes(policy.known_levels(levels), &mut values, substitute)?;
                 }
             }
         }
@@ -228,35 +285,7 @@ impl ModelRows {
     /// Provenance entries about the cells that were filled in or had an unseen level, in the rows read so
     /// far.
     pub fn facts(&self) -> Vec<CardEntry> {
-        let cells = |count: usize, column: &Column| {
-            format!("{count} cell{} of column '{}'", if count == 1 { "" } else { "s" }, column.name)
-        };
-        let (mut unseen, mut filled) = (Vec::new(), Vec::new());
-        for (j, (column, substitutions)) in self.columns.iter().zip(&self.substitutions).enumerate() {
-            if substitutions.unseen > 0 {
-                let mut levels = substitutions.levels.clone();
-                if levels.len() > NAMED_LEVELS {
-                    levels[NAMED_LEVELS] = "…".into();
-                }
-                let (cells, levels) = (cells(substitutions.unseen, column), levels.join(", "));
-                unseen.push(format!("{cells} treated as a new category ({levels})"));
-            }
-            if let MissingCells::Fill { values, source } = &self.policy.missing
-                && substitutions.filled > 0
-            {
-                let description = match column.kind {
-                    ColumnKind::Numeric => "median",
-                    ColumnKind::Categorical { .. } => "most frequent category",
-                };
-                let (cells, value) = (cells(substitutions.filled, column), column.format(values[j]));
-                filled.push(format!("{cells} filled in with {value}, the {description} of {source}"));
-            }
-        }
-        let fact = |(name, sentences): (&str, Vec<String>)| {
-            CardEntry::new(name, format!("{}: {}", self.rows.name, sentences.join("; ")))
-        };
-        let facts = [("unseen categories", unseen), ("missing cells", filled)];
-        facts.into_iter().filter(|(_, sentences)| !sentences.is_empty()).map(fact).collect()
+        self.policy.facts(&self.rows.name, &self.columns, &self.substitutions)
     }
 
     /// Reads all rows.

@@ -11,6 +11,7 @@ use riesz::format::model::SavedModel;
 use riesz::format::{explanation_json, model};
 
 use crate::args::FeatureArgs;
+use crate::console::note_once;
 use crate::exit::{Failure, Result};
 use crate::io::input::{OpenTable, name_of, read_file};
 use crate::io::values;
@@ -46,6 +47,30 @@ impl File<'_> {
     /// Adds the file's name to the library's error.
     fn with_file_name<T>(&self, result: riesz::Result<T>) -> Result<T> {
         result.map_err(|error| Failure::from(error).about(&name_of(self.path)))
+    }
+}
+
+impl File<'_> {
+    /// The names of the features of a LIBSVM model: the given ones, or the columns of the rows in their order;
+    /// empty for the default names.
+    fn feature_names(&self) -> Result<Vec<String>> {
+        if !self.features.columns_in_order {
+            return Ok(self.features.feature_names.names());
+        }
+        let name = name_of(self.path);
+        let Some(rows) = self.rows else {
+            return Err(Failure::input(format!(
+                "--columns-in-order takes the names of the features of {name} from a table of rows, and there \
+                 is none: give the names with --columns"
+            )));
+        };
+        let names = rows.header().to_vec();
+        note_once(&format!(
+            "the features of {name} are the columns of {} in their order: {}",
+            rows.name,
+            riesz::error::listed(&names)
+        ));
+        Ok(names)
     }
 }
 
@@ -144,7 +169,7 @@ pub fn read_bytes(
 }
 
 fn libsvm_model(file: File<'_>) -> Result<FileContent> {
-    let (feature_names, scale) = (file.features.feature_names.names(), file.features.scale.as_deref());
+    let (feature_names, scale) = (file.feature_names()?, file.features.scale.as_deref());
     let about_ranges = |error, path: &Path| Failure::from(error).about(&name_of(path));
     let ranges = scale
         .map(|path| libsvm::read_ranges(&read_file(path)?).map_err(|error| about_ranges(error, path)))
@@ -167,7 +192,8 @@ fn libsvm_model(file: File<'_>) -> Result<FileContent> {
     if let (Some(rows), Some(missing)) = (file.rows, model.columns().iter().find(unknown)) {
         return Err(Failure::input(format!(
             "{}: there is no column '{}', the default name of feature {} of {}: give the columns of its \
-             features in order, with --columns {}",
+             features in order, with --columns {}; or give --columns-in-order if they are all columns of the \
+             table",
             rows.name,
             missing.name,
             1 + model.columns().iter().position(|column| column == missing).unwrap_or(0),

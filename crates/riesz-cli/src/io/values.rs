@@ -10,6 +10,7 @@ use riesz::format::value_table::{TableMetadata, ValueTableReader, header, number
 use riesz::model_card::CardEntry;
 
 use crate::args::Format;
+use crate::console::note_once;
 use crate::exit::{Failure, Result};
 use crate::io::cells::append_numbers;
 use crate::io::chunk::Raw;
@@ -25,6 +26,8 @@ const NOTE: &str = "riesz";
 pub struct Writer {
     table: TableWriter,
     note: TableMetadata,
+    /// Whether the table is a CSV file, which cannot keep the metadata.
+    loses_metadata: bool,
 }
 
 impl Writer {
@@ -33,7 +36,9 @@ impl Writer {
         let names = header(first);
         let mut example = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new())];
         example.extend((0..names.len() - 2).map(|_| Cells::Numbers(Vec::new())));
-        Ok(Self { table: TableWriter::open(path, format, names, example)?, note: TableMetadata::new(first) })
+        let loses_metadata = format == Format::Csv && path.is_some_and(|path| path != Path::new("-"));
+        let table = TableWriter::open(path, format, names, example)?;
+        Ok(Self { table, note: TableMetadata::new(first), loses_metadata })
     }
 
     /// Writes a chunk of rows.
@@ -54,7 +59,14 @@ impl Writer {
         let note = serde_json::to_string(&self.note)
             .map_err(|e| Failure::input(format!("the provenance cannot be written: {e}")))?;
         self.table.note(NOTE, note);
-        self.table.finish()
+        self.table.finish()?;
+        if self.loses_metadata {
+            note_once(
+                "a CSV file keeps the values only; .parquet and .json also keep the model, the game, the files \
+                 and the proved bounds",
+            );
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::causal_studies::columns;
-use crate::common::{Place, estimates_lie_in_their_intervals};
+use crate::common::{Place, cells, estimates_lie_in_their_intervals, number};
 
 /// Writes tables of linear models with known effects, and one with two classes.
 fn tables() -> Place {
@@ -144,4 +144,62 @@ fn invalid_tables_are_refused() {
     ] {
         place.bad(&words, message);
     }
+}
+
+/// The Shapley value of two treatments from its definition: effects are averaged over the observed treatments
+/// that take the place of an absent one.
+#[test]
+fn effects_are_explained_by_treatments() {
+    let place = tables();
+    let ask = "causal effect sequential.csv --graph sequential.txt --outcome Y --hyperparameter-samples 2 \
+               --treatment A0,A1";
+    let rows = cells(&place.read("sequential.csv"));
+    let observed: Vec<[f64; 2]> = rows[1..].iter().map(|row| [number(&row[1]), number(&row[3])]).collect();
+    let mean_effect = |replace: [Option<f64>; 2]| {
+        let line =
+            |row: &[f64; 2]| format!("{},{}\n", replace[0].unwrap_or(row[0]), replace[1].unwrap_or(row[1]));
+        place.write("at.csv", format!("A0,A1\n{}", observed.iter().map(line).collect::<String>()));
+        let mean = columns(&place.good(&format!("{ask} --at at.csv --format csv")).0)["mean"].clone();
+        mean.iter().sum::<f64>() / mean.len() as f64
+    };
+    let [none, first, second, both] = [
+        mean_effect([None, None]),
+        mean_effect([Some(1.5), None]),
+        mean_effect([None, Some(-0.5)]),
+        mean_effect([Some(1.5), Some(-0.5)]),
+    ];
+    let expected = [(first - none + both - second) / 2.0, (second - none + both - first) / 2.0];
+    place.write("plan.csv", "A0,A1\n1.5,-0.5\n");
+    place.good(&format!("{ask} --at plan.csv --explain why.csv"));
+    let table = cells(&place.read("why.csv"));
+    assert_eq!(table[0][5..], ["A0", "A1"]);
+    assert!((number(&table[1][2]) - none).abs() < 1e-8 && (number(&table[1][3]) - both).abs() < 1e-8);
+    for (cell, value) in table[1][5..].iter().zip(expected) {
+        assert!((number(cell) - value).abs() < 1e-8, "{cell} {value}");
+    }
+    place.good(&format!("{ask} --explain why.json"));
+    place.good("report why.json -o why.html");
+    assert!(place.read("why.html").contains("sequential.csv"));
+    place.bad(&format!("{ask} --explain why.html"), "why.html");
+    place.bad(&format!("{ask} --explain why.csv --slope A0"), "cannot be used with");
+}
+
+#[test]
+fn one_more_row_is_worth_more_if_there_are_few() {
+    let place = tables();
+    let text = place.read("back-door.csv");
+    let half: Vec<&str> = text.lines().take(text.lines().count() / 4).collect();
+    place.write("quarter.csv", half.join("\n"));
+    let value = |file: &str| {
+        let ask = format!("causal effect {file} --adjust Z --treatment X --outcome Y --baseline X=0");
+        let options = "--hyperparameter-samples 2 --value-of-information";
+        let record = place.good(&format!("{ask} {options} --format json")).0;
+        let record: Value = serde_json::from_str(&record).unwrap();
+        let share = record["value_of_information"]["the table"].as_f64().unwrap();
+        let (text, _) = place.good(&format!("{ask} {options}"));
+        assert!(text.contains("one more row of the table would remove"), "{text}");
+        share
+    };
+    let (all, few) = (value("back-door.csv"), value("quarter.csv"));
+    assert!(0.0 < all && all < few && few < 0.5, "{all} {few}");
 }

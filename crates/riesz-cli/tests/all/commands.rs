@@ -525,7 +525,7 @@ fn tables_of_values_are_explanations_too() {
         place.good(&format!("inspect {table}"));
     }
     let page = place.read("r.html");
-    assert!(page.contains("the certificate holds") && page.contains("functional"));
+    assert!(page.contains("(proved limit") && page.contains("functional"));
     place.good("report e.csv -o r.html");
     assert!(place.read("r.html").contains("is unknown"));
     place.write("other.csv", "row,output,base_value\n0,y,1\n");

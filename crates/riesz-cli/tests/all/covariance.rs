@@ -2,7 +2,7 @@
 
 use riesz::format::explanation_json::read;
 
-use crate::common::Place;
+use crate::common::{Place, cells, number};
 
 fn towns(fit: &str) -> Place {
     let place = Place::new();
@@ -136,4 +136,64 @@ fn the_variance_of_predictions_is_explained() {
     place.good("fit train.csv --target y --model svr --bootstrap 5 --posterior -o s.riesz");
     place.good("explain s.riesz train.csv --covariance -o w.json");
     assert!(place.good("inspect w.json").0.contains("bootstrap of 5 refits (seed 0)"));
+}
+
+#[test]
+fn draws_have_the_mean_and_covariance_of_the_values() {
+    let place = towns("--noise 0.5 --fixed-kernel --posterior");
+    let explain = "explain m.riesz train.csv --background train.csv --covariance";
+    place.good(&format!("{explain} -o w.json"));
+    let explanation = read(place.read("w.json").as_bytes()).unwrap().explanation;
+    const DRAWS: usize = 20_000;
+    place.good(&format!("{explain} --samples {DRAWS} --seed 3 -o draws.csv"));
+    let table = cells(&place.read("draws.csv"));
+    assert_eq!(table[0], ["row", "output", "sample", "a", "b", "c"]);
+    assert_eq!(table.len(), 1 + 30 * DRAWS);
+    for i in [0, 7] {
+        let drawn: Vec<Vec<f64>> = table[1 + i * DRAWS..1 + (i + 1) * DRAWS]
+            .iter()
+            .map(|line| line[3..].iter().map(|cell| number(cell)).collect())
+            .collect();
+        assert!(table[1 + i * DRAWS..][..DRAWS].iter().all(|line| line[0] == i.to_string()));
+        let mean = |k: usize| drawn.iter().map(|values| values[k]).sum::<f64>() / DRAWS as f64;
+        let means = [mean(0), mean(1), mean(2)];
+        let (values, covariance) = (explanation.row_values(i, 0), explanation.covariance(i, 0).unwrap());
+        for (a, b) in (0..3).flat_map(|a| (0..3).map(move |b| (a, b))) {
+            let products = drawn.iter().map(|v| (v[a] - means[a]) * (v[b] - means[b]));
+            let scale = (covariance[4 * a] * covariance[4 * b]).sqrt();
+            let estimate = products.sum::<f64>() / DRAWS as f64;
+            // Five standard errors of a covariance of normal numbers.
+            assert!((estimate - covariance[3 * a + b]).abs() < 5.0 * scale * (2.0 / DRAWS as f64).sqrt());
+            let error = 5.0 * (covariance[4 * a] / DRAWS as f64).sqrt();
+            assert!((means[a] - values[a]).abs() < error, "{a}: {} {}", means[a], values[a]);
+        }
+    }
+    place.bad("explain m.riesz train.csv --samples 5", "give --covariance too");
+}
+
+#[test]
+fn texts_state_the_probability_of_an_order() {
+    let place = towns("--noise 0.5 --fixed-kernel --posterior");
+    let explain = "explain m.riesz train.csv --background train.csv --covariance";
+    place.good(&format!("{explain} -o w.json"));
+    let explanation = read(place.read("w.json").as_bytes()).unwrap().explanation;
+    // An independent estimate: the share of draws in which the largest |value| of row 0 is still larger.
+    let mut order = [0, 1, 2];
+    let values = explanation.row_values(0, 0);
+    order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
+    let draws = explanation.draws((0, 0), 100_000, 9).unwrap();
+    let larger = (0..100_000).filter(|&d| draws[(order[0], d)].abs() > draws[(order[1], d)].abs()).count();
+    let (text, _) = place.good(&format!("{explain} --format text"));
+    let line = text.lines().find(|line| line.starts_with("P(1st |value| > 2nd)")).unwrap();
+    let first = line.split_whitespace().nth(4).unwrap();
+    assert!((number(first) - larger as f64 / 1e5).abs() < 0.01, "{line} {larger}");
+    // The mean over rows is that of the JSON file.
+    let ranking = explanation.ranking(0);
+    let p = explanation.mean_probability_stronger(0, ranking[0], ranking[1]).unwrap();
+    let [a, b] = [ranking[0], ranking[1]].map(|k| explanation.set_name(k));
+    let about = place.good("inspect w.json").0;
+    let line =
+        about.lines().find(|line| line.contains(&format!("P(|{a}| > |{b}|), mean over rows"))).unwrap();
+    assert!(line.ends_with(&format!("{p:.3}")), "{line}");
+    assert!(!place.good("explain m.riesz train.csv --format text").0.contains("P("));
 }

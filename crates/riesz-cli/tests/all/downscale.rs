@@ -374,7 +374,7 @@ fn maps_are_drawn() {
         render_map([x, y], values, ["east", "north"], title, &PlotOptions::default()).unwrap().text
     };
     assert_eq!(svg("mean"), drawn(&column(fit.model.predict(&data.rows).unwrap()), "rate"));
-    assert_eq!(svg("sd"), drawn(&column(fit.posterior().sd(&data.rows).unwrap()), "sd of rate"));
+    assert_eq!(svg("std"), drawn(&column(fit.posterior().sd(&data.rows).unwrap()), "std of rate"));
     let values = |explainer: Explainer<'_>| -> Vec<f64> {
         explainer.explain(&data.rows).unwrap().values.chunks(3).map(|row| row[0]).collect()
     };
@@ -388,7 +388,7 @@ fn maps_are_drawn() {
         |words: &str, expected: &str| place.bad(&format!("downscale map m.riesz rows.csv {words}"), expected);
     bad(
         "--x east --y north --of snow -o a.svg",
-        "--of snow is neither mean, sd nor a feature of the map; the features are: rain",
+        "--of snow is neither mean, std nor a feature of the map; the features are: rain",
     );
     bad("--x east --y up -o a.svg", "there is no column 'up'");
     bad("--x district --y north -o a.svg", "of column 'district' is 'd00', which is not a number");
@@ -396,7 +396,7 @@ fn maps_are_drawn() {
         "--x east --y north -o a.pdf",
         "the name of a picture ends in .svg or .png, and the name of a page in .html",
     );
-    bad("--x east --y north --of sd -o a.html", "--of sd chooses what a picture shows");
+    bad("--x east --y north --of std -o a.html", "--of std chooses what a picture shows");
     bad("--x east --y north --bag district -o a.svg", "--bag is an option of pages");
     bad("--x east --y north", "no output file is given: give -o FILE");
     bad("--x east --y north --background rows.csv -o a.svg", "does not use --background");

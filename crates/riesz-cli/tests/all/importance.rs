@@ -94,7 +94,7 @@ fn pictures_say_what_they_show() {
         "Sources of the variance of y",
         "<td>0.",
         "a alone",
-        "the certificate holds",
+        "(proved limit",
         "train.csv",
         "runs from the feature’s first-order index to its total index",
     ] {

@@ -247,3 +247,47 @@ fn pages_are_not_written_under_other_names() {
     place.bad("demo -o x.svg", "this is a page, whose name must end in .html");
     assert!(!place.files().contains(&"x.json".to_string()));
 }
+
+#[test]
+fn features_are_columns_in_order() {
+    let place = place(RBF);
+    place.write("ordered.csv", ROWS.replace("x0,x1,x2", "bmi,age,bp"));
+    for command in ["predict m.model", "explain m.model", "importance m.model"] {
+        place.bad(&format!("{command} ordered.csv"), "--columns-in-order");
+        let (in_order, err) = place.good(&format!("{command} ordered.csv --columns-in-order"));
+        assert!(
+            err.contains("features of m.model are the columns of ordered.csv in their order: bmi"),
+            "{err}"
+        );
+        assert_eq!(in_order, place.good(&format!("{command} ordered.csv --columns bmi,age,bp")).0);
+    }
+    place.good("report m.model ordered.csv --columns-in-order --no-date -o page.html");
+    let page = place.read("page.html");
+    assert!(page.contains("bmi") && !page.contains("page written"));
+    let command = "riesz report m.model ordered.csv --columns-in-order --no-date -o page.html";
+    assert!(page.contains(command), "the command line is in the provenance");
+    place.bad("inspect m.model --columns-in-order", "give the names with --columns");
+    place.bad("predict m.model ordered.csv --columns-in-order --columns a,b,c", "cannot be used with");
+    // Pages are reproducible with a fixed date; otherwise they have the current one.
+    let page = |date: Option<&str>| {
+        let mut command = place.command();
+        command.args(["report", "m.model", "n.csv", "-o", "page.html"]).env_remove("SOURCE_DATE_EPOCH");
+        date.map(|date| command.env("SOURCE_DATE_EPOCH", date));
+        assert!(command.output().unwrap().status.success());
+        place.read("page.html")
+    };
+    assert!(page(Some("86400")).contains("1970-01-02 00:00 UTC") && page(None).contains("page written"));
+    assert_eq!(page(Some("86400")), page(Some("86400")));
+}
+
+#[test]
+fn csv_files_of_values_lose_their_provenance_with_a_note() {
+    let place = place(RBF);
+    let (_, err) = place.good("explain m.model n.csv -o why.csv");
+    assert!(err.contains("a CSV file keeps the values only"), "{err}");
+    for words in
+        ["explain m.model n.csv -o why.parquet", "explain m.model n.csv", "explain m.model n.csv -o w.json"]
+    {
+        assert!(!place.good(words).1.contains("a CSV file keeps"), "{words}");
+    }
+}

@@ -1,5 +1,6 @@
 //! All integration tests, in one program so that it is linked once.
 
+mod areas;
 mod cases;
 mod causal_check;
 mod causal_effect;

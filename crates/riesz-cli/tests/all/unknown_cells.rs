@@ -346,3 +346,116 @@ fn columns_that_the_model_does_not_know_are_left_out() {
     assert!((narrow - (kernel(2.25) - kernel(0.64 + 4.0) - 0.1)).abs() < 1e-12);
     assert!((predict("x0,x1,x2", "1,2,3") - (kernel(11.25) - kernel(13.64) - 0.1)).abs() < 1e-12);
 }
+
+/// Every combination of five ages and three cities, of which the model does not know the third; and the same
+/// table with an empty age in place of the median, 36, of the model's training rows.
+fn factorial(place: &Place, median: &str) {
+    let lines = |ages: [&str; 5]| -> String {
+        let pairs = ages.into_iter().flat_map(|age| ["Bern", "Oslo", "Paris"].map(|city| (age, city)));
+        pairs.map(|(age, city)| format!("{age},{city}\n")).collect()
+    };
+    place.write("filled.csv", format!("age,city\n{}", lines(["20", "24", median, "31", "35"])));
+    place.write("gaps.csv", format!("age,city\n{}", lines(["20", "24", "", "31", "35"])));
+}
+
+#[test]
+fn importance_and_effects_take_unseen_and_missing_cells() {
+    let place = towns();
+    let mut ages: Vec<f64> = (0..30).map(|i| f64::from(20 + i * i % 17)).collect();
+    ages.sort_by(f64::total_cmp);
+    factorial(&place, &((ages[14] + ages[15]) / 2.0).to_string());
+    for command in ["importance m.riesz", "effects m.riesz"] {
+        place.bad(&format!("{command} filled.csv"), "is 'Paris', which the model has not seen");
+        place.bad(&format!("{command} gaps.csv --unseen none"), "is empty: fill the value in");
+        let (filled, err) = place.good(&format!("{command} filled.csv --unseen none"));
+        assert!(err.contains("5 cells of column 'city' treated as a new category (Paris)"), "{err}");
+        let (gaps, err) = place.good(&format!("{command} gaps.csv --unseen none --missing impute"));
+        assert!(err.contains("3 cells of column 'age' filled in"), "{err}");
+        assert_eq!(gaps, filled);
+    }
+    // Over a factorial design features are independent, so the variance is that of the predictions.
+    let predicted = cells(&place.good("predict m.riesz filled.csv --unseen none").0);
+    let outputs: Vec<f64> = predicted[1..].iter().map(|row| number(&row[1])).collect();
+    let mean = outputs.iter().sum::<f64>() / 15.0;
+    let variance = outputs.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / 15.0;
+    place.good("importance m.riesz filled.csv --unseen none -o shares.csv");
+    let shares = cells(&place.read("shares.csv"));
+    let j = shares[0].iter().position(|name| name == "variance").unwrap();
+    assert!((number(&shares[1][j]) / variance - 1.0).abs() < 1e-9, "{} {variance}", shares[1][j]);
+    // The effect of the unseen city minus that of Bern is the mean difference of their predictions.
+    let effects = cells(&place.good("effects m.riesz filled.csv --unseen none --of city").0);
+    let effect = |city: &str| {
+        let line = effects.iter().find(|line| line.iter().any(|cell| cell == city)).unwrap();
+        number(&line[effects[0].iter().position(|name| name == "value").unwrap()])
+    };
+    let difference = outputs.chunks(3).map(|row| row[2] - row[0]).sum::<f64>() / 5.0;
+    assert!((effect("(unseen)") - effect("Bern") - difference).abs() < 1e-9);
+    // The provenance of files names the cells.
+    place.good("importance m.riesz gaps.csv --unseen none --missing impute -o w.html");
+    assert!(place.read("w.html").contains("3 cells of column"));
+}
+
+#[test]
+fn losses_are_attributed_with_missing_cells_of_rows_and_background() {
+    let place = towns();
+    let text = place.read("train.csv");
+    let ages = || text.lines().skip(1).map(|line| number(line.split(',').next().unwrap()));
+    let mut sorted: Vec<f64> = ages().collect();
+    sorted.sort_by(f64::total_cmp);
+    let median = ((sorted[14] + sorted[15]) / 2.0).to_string();
+    let first = text.lines().nth(1).unwrap();
+    let with_age =
+        |age: &str| text.replacen(first, &format!("{age},{}", first.split_once(',').unwrap().1), 1);
+    place.write("gaps.csv", with_age(""));
+    place.write("filled.csv", with_age(&median));
+    let sage = |file: &str, more: &str| {
+        place.good(&format!("importance m.riesz {file} --target y --background {file} {more}"))
+    };
+    place.bad("importance m.riesz gaps.csv --target y", "or give --missing impute");
+    assert_eq!(sage("gaps.csv", "--missing impute").0, sage("filled.csv", "").0);
+}
+
+#[test]
+fn maps_and_explanations_of_bags_take_unseen_and_missing_cells() {
+    let place = Place::new();
+    let soil = |i: usize| ["clay", "loam", "sand"][i * i % 7 % 3];
+    let row = |i: usize| format!("{},{},b{},{}\n", (i * 7) % 23, soil(i), i % 12, 1 + i % 4);
+    place.write("rows.csv", format!("rain,soil,bag,east\n{}", (0..36).map(row).collect::<String>()));
+    let bag = |b: usize| format!("b{b},{}\n", (3 * b) % 7);
+    place.write("bags.csv", format!("bag,y\n{}", (0..12).map(bag).collect::<String>()));
+    let kernel = "rbf(rain,length_scale=1)*categorical(soil,similarity=0.3)";
+    place.good(&format!(
+        "downscale fit rows.csv bags.csv --bag bag --target y --ignore east --kernel {kernel} --no-tuning \
+         -o m.riesz"
+    ));
+    let mut rain: Vec<usize> = (0..36).map(|i| (i * 7) % 23).collect();
+    rain.sort_unstable();
+    let median = (rain[17] + rain[18]) as f64 / 2.0;
+    let rows = |rain: &str| format!("rain,soil,bag,east\n{rain},peat,a,1\n4,clay,a,2\n9,sand,b,3\n");
+    place.write("gaps.csv", rows(""));
+    place.write("filled.csv", rows(&median.to_string()));
+    let explain = |file: &str| format!("downscale explain m.riesz {file} --bag bag");
+    place.bad(&explain("filled.csv"), "is 'peat', which the model has not seen");
+    place.bad(&format!("{} --unseen none", explain("gaps.csv")), "or give --missing impute");
+    let (filled, err) = place.good(&format!("{} --unseen none", explain("filled.csv")));
+    assert!(err.contains("1 cell of column 'soil' treated as a new category (peat)"), "{err}");
+    let (gaps, _) = place.good(&format!("{} --unseen none --missing impute", explain("gaps.csv")));
+    assert_eq!(gaps, filled);
+    // The prediction of a bag is the mean of the predictions of its rows.
+    let predicted = cells(&place.good("downscale predict m.riesz filled.csv --unseen none").0);
+    let mean = (number(&predicted[1][1]) + number(&predicted[2][1])) / 2.0;
+    let explained = cells(&filled);
+    assert!((number(explained[1].last().unwrap()) - mean).abs() < 1e-9);
+    let located = |rain: &str| format!("rain,soil,north,east\n{rain},peat,5,1\n4,clay,6,2\n9,sand,7,3\n");
+    place.write("gaps.csv", located(""));
+    place.write("filled.csv", located(&median.to_string()));
+    let map = "--x east --y north -o map.svg";
+    place.bad(&format!("downscale map m.riesz gaps.csv {map}"), "or give --missing impute");
+    let [gaps, filled] = ["gaps.csv", "filled.csv"].map(|file| {
+        place.good(&format!("downscale map m.riesz {file} --unseen none --missing impute {map}"));
+        place.read("map.svg")
+    });
+    assert_eq!(gaps, filled);
+    place.good("downscale map m.riesz gaps.csv --unseen none --missing impute --x east --y north -o m.html");
+    assert!(place.read("m.html").contains("1 cell of column"));
+}

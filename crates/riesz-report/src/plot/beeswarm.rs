@@ -101,7 +101,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         let high = (top + 200.0).min(bottom).max(top + 30.0);
         // The feature values of duels are differences.
         let name = if e.duels.is_some() { "left − right" } else { "Feature value" };
-        colour_bar(&mut canvas, (width - 50.0, 44.0), (top, high), ["Low", "High"], name);
+        colour_bar(&mut canvas, (width - 50.0, 44.0), (top, high), (["Low", "High"], name), Paint::Ramp);
     }
     let names = lines.iter().filter(|line| line.line.player.is_some()).map(|line| &line.line.name[..]);
     let names: Vec<&str> = names.take(3).collect();

@@ -64,7 +64,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     match (options.color_by, &colour) {
         (Some(j), Some(colour)) if colour.names().is_empty() => {
             let (position, ends) = ((width - 52.0, 44.0), (top, bottom - 60.0));
-            colour_bar(&mut canvas, position, ends, ["Low", "High"], &e.set_name(j));
+            colour_bar(&mut canvas, position, ends, (["Low", "High"], &e.set_name(j)), Paint::Ramp);
         }
         (Some(_), Some(colour)) => legend(&mut canvas, width - 58.0, top, colour.names(), 56.0),
         _ => {}

@@ -1,5 +1,7 @@
-//! A map of places with two coordinates. Each cell of a raster has the colour of the mean number, or of the
-//! most frequent level, of its places.
+//! A map of places. Places that are points fall into the cells of a raster, which have the colour of the mean
+//! number, or of the most frequent level, of their places; places that are areas are drawn with their outlines.
+//! Longitudes and latitudes are drawn in the equirectangular projection: longitudes are scaled by the cosine of
+//! the middle latitude.
 
 use super::*;
 
@@ -11,16 +13,80 @@ const COARSE: usize = 40;
 
 /// The numbers or levels that a map shows.
 pub(crate) enum Shown<'v> {
-    /// A number for each place; a cell shows their mean. Colours span `ends`, or else the range of the means.
+    /// A number for each place; a cell shows their mean. Colours span `ends`, symmetric
+    /// about 0, or else the range of the means.
     Numbers { values: &'v [f64], ends: Option<[f64; 2]> },
     /// A level for each place, as a position in `names`; a cell shows the most frequent level.
     Levels { codes: &'v [usize], names: &'v [String] },
 }
 
+/// The location of each row of a map.
+#[derive(Debug, Clone, Copy)]
+pub enum Places<'p> {
+    /// A point for each row: all horizontal coordinates, and all vertical ones.
+    Points([&'p [f64]; 2]),
+    /// An area for each row.
+    Areas(&'p [Area]),
+}
+
+impl Places<'_> {
+    /// The number of rows.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Points([x, _]) => x.len(),
+            Self::Areas(areas) => areas.len(),
+        }
+    }
+}
+
+/// An area, bounded by closed rings of points. A point is inside if a line from it to infinity crosses the
+/// rings an odd number of times, so that rings within others are holes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Area {
+    /// The rings, each a list of points (horizontal, vertical).
+    pub rings: Vec<Vec<[f64; 2]>>,
+}
+
+/// The colours of numbers between two ends.
+struct NumberColours {
+    ends: [f64; 2],
+    /// Whether numbers have both signs, with 0 in the middle of a diverging ramp; otherwise the ramp is
+    /// sequential.
+    signed: bool,
+}
+
+impl NumberColours {
+    /// The colours of numbers in `range`, or between stated `ends`, which are symmetric about 0.
+    fn new(ends: Option<[f64; 2]>, range: [f64; 2]) -> Self {
+        let largest = range[1].max(-range[0]);
+        match ends {
+            Some(ends) => Self { ends, signed: true },
+            None if range[0] < 0.0 && range[1] > 0.0 => Self { ends: [-largest, largest], signed: true },
+            None => Self { ends: range, signed: false },
+        }
+    }
+
+    fn paint(&self, value: f64) -> Paint {
+        let [low, high] = self.ends;
+        self.at(if high > low { (value - low) / (high - low) } else { 0.5 })
+    }
+
+    /// The colour of a share of the range, from 0 to 1.
+    fn at(&self, share: f64) -> Paint {
+        if self.signed { Paint::Ramp(share) } else { Paint::Sequential(share) }
+    }
+
+    /// The names of the colours of the smallest and the largest number.
+    fn names(&self) -> [&'static str; 2] {
+        if self.signed { ["blue", "orange"] } else { ["yellow", "violet"] }
+    }
+}
+
 /// Draws places with the same scale in both directions. Longitudes are scaled by the cosine of the middle
 /// latitude.
 pub(super) fn draw(
-    coordinates: [&[f64]; 2],
+    places: Places<'_>,
     shown: &Shown<'_>,
     (names, title): ([&str; 2], &str),
     options: &PlotOptions,
@@ -32,52 +98,150 @@ pub(super) fn draw(
         Shown::Levels { names, .. } => widest(names.iter(), 76.0).min(0.3 * width) + DOT,
     };
     let (left, right, top) = (72.0, width - room - 28.0, 12.0);
-    let grid = Grid::new(coordinates, names);
-    let scale = ((right - left) / grid.wide).min(1.2 * width / grid.tall);
-    let (field_width, bottom) = (grid.wide * scale, top + grid.tall * scale);
+    let field = Field::new(places, names);
+    let [wide, tall] = field.size();
+    let scale = ((right - left) / wide).min(1.2 * width / tall);
+    let frame = [left, top, wide * scale, tall * scale];
     let mut canvas = Canvas::new(options.theme);
+    let about = draw_field(&mut canvas, &field, (shown, title), (frame, room), options.theme);
+    draw_axes(&mut canvas, field.spans(), frame, names);
+    let kind = if matches!(places, Places::Areas(_)) { "areas" } else { "places" };
+    let about = format!("A map of {} {kind}: {about}.", places.count());
+    canvas.finish(width, top + tall * scale + 46.0, title, &about, "")
+}
+
+/// Draws the places in their colours and the legend; returns a description of the colours.
+fn draw_field(
+    canvas: &mut Canvas,
+    field: &Field<'_>,
+    (shown, title): (&Shown<'_>, &str),
+    (frame, room): ([f64; 4], f64),
+    theme: Theme,
+) -> String {
+    let [left, top, field_width, height] = frame;
     let legend_frame = (left + field_width + 16.0, room);
-    let about = match shown {
+    match shown {
         Shown::Numbers { values, ends } => {
-            let means = grid.means(coordinates, values);
-            let range = format::range(means.iter().flatten().copied());
-            let [low, high] = ends.unwrap_or(range);
-            let share = |v: f64| if high > low { (v - low) / (high - low) } else { 0.5 };
-            let paints: Vec<_> = means.iter().map(|mean| mean.map(|v| Paint::Ramp(share(v)))).collect();
-            grid.paint(&mut canvas, &paints, [left, top, field_width, bottom - top], options.theme);
-            let ends = [low, high].map(format::number);
+            let means = field.means(values);
+            let colours = NumberColours::new(*ends, format::range(means.iter().flatten().copied()));
+            let paints: Vec<_> = means.iter().map(|mean| mean.map(|v| colours.paint(v))).collect();
+            field.paint(canvas, &paints, frame, theme);
+            let ends = colours.ends.map(format::number);
             let labels = ends.each_ref().map(String::as_str);
-            colour_bar(&mut canvas, legend_frame, (top, bottom.min(top + 220.0)), labels, title);
-            format!("{title} from {} (blue) to {} (orange)", ends[0], ends[1])
+            let bottom = top + height.min(220.0);
+            colour_bar(canvas, legend_frame, (top, bottom), (labels, title), |share| colours.at(share));
+            let [low, high] = colours.names();
+            format!("{title} from {} ({low}) to {} ({high})", ends[0], ends[1])
         }
         Shown::Levels { codes: levels, names } => {
             let colours = Colours::levels(levels.iter().copied(), names);
-            let most_frequent = grid.most_frequent(coordinates, levels, names.len());
+            let most_frequent = field.most_frequent(levels, names.len());
             let paints: Vec<_> = most_frequent.iter().map(|level| level.map(|k| colours.0[k])).collect();
-            grid.paint(&mut canvas, &paints, [left, top, field_width, bottom - top], options.theme);
-            legend(&mut canvas, legend_frame.0, top, &colours.1, room + 8.0);
+            field.paint(canvas, &paints, frame, theme);
+            legend(canvas, legend_frame.0, top, &colours.1, room + 8.0);
             let labels: Vec<&str> = colours.1.iter().map(|(_, name)| name.as_str()).collect();
             format!("{title}: {}", labels.join(", "))
         }
-    };
-    let across = Scale { lo: grid.spans[0][0], hi: grid.spans[0][1], from: left, to: left + field_width };
-    let upwards = Scale { lo: grid.spans[1][0], hi: grid.spans[1][1], from: bottom, to: top };
+    }
+}
+
+/// Draws the labels of both axes around the field.
+fn draw_axes(
+    canvas: &mut Canvas,
+    spans: [[f64; 2]; 2],
+    [left, top, width, height]: [f64; 4],
+    names: [&str; 2],
+) {
+    let bottom = top + height;
+    let across = Scale { lo: spans[0][0], hi: spans[0][1], from: left, to: left + width };
+    let upwards = Scale { lo: spans[1][0], hi: spans[1][1], from: bottom, to: top };
     for (value, label) in across.ticks(80.0) {
         canvas.text((across.pixel(value), bottom + 14.0), &label, Anchor::Middle, Paint::Muted, 76.0);
     }
     for (value, label) in upwards.ticks(48.0) {
-        y_label(&mut canvas, left, upwards.pixel(value), &label);
+        y_label(canvas, left, upwards.pixel(value), &label);
     }
-    canvas.text(
-        (left + field_width / 2.0, bottom + 32.0),
-        names[0],
-        Anchor::Middle,
-        Paint::Muted,
-        field_width,
-    );
+    canvas.text((left + width / 2.0, bottom + 32.0), names[0], Anchor::Middle, Paint::Muted, width);
     canvas.vertical_text((14.0, (top + bottom) / 2.0), names[1], bottom - top);
-    let about = format!("A map of {} places: {about}.", coordinates[0].len());
-    canvas.finish(width, bottom + 46.0, title, &about, "")
+}
+
+/// The part of a picture that shows the places.
+enum Field<'p> {
+    /// A raster, and the points that fall into its cells.
+    Raster(Grid, [&'p [f64]; 2]),
+    /// Areas, the ranges of their coordinates, and the scale of the horizontal coordinate.
+    Outlines { areas: &'p [Area], spans: [[f64; 2]; 2], stretch: f64 },
+}
+
+impl<'p> Field<'p> {
+    fn new(places: Places<'p>, names: [&str; 2]) -> Self {
+        let areas = match places {
+            Places::Points(coordinates) => return Self::Raster(Grid::new(coordinates, names), coordinates),
+            Places::Areas(areas) => areas,
+        };
+        let points = || areas.iter().flat_map(|area| area.rings.iter().flatten());
+        let spans = [0, 1].map(|k| widened(format::range(points().map(|point| point[k]))));
+        Self::Outlines { areas, spans, stretch: stretch(spans[1], names) }
+    }
+
+    fn spans(&self) -> [[f64; 2]; 2] {
+        match self {
+            Self::Raster(grid, _) => grid.spans,
+            Self::Outlines { spans, .. } => *spans,
+        }
+    }
+
+    /// Width and height, in units of the vertical coordinate.
+    fn size(&self) -> [f64; 2] {
+        match self {
+            Self::Raster(grid, _) => [grid.wide, grid.tall],
+            Self::Outlines { spans: [x, y], stretch, .. } => [(x[1] - x[0]) * stretch, y[1] - y[0]],
+        }
+    }
+
+    /// The number of each cell or area; `None` for cells without places.
+    fn means(&self, values: &[f64]) -> Vec<Option<f64>> {
+        match self {
+            Self::Raster(grid, coordinates) => grid.means(*coordinates, values),
+            Self::Outlines { .. } => values.iter().copied().map(Some).collect(),
+        }
+    }
+
+    /// The level of each cell or area; `None` for cells without places.
+    fn most_frequent(&self, level_of_place: &[usize], levels: usize) -> Vec<Option<usize>> {
+        match self {
+            Self::Raster(grid, coordinates) => grid.most_frequent(*coordinates, level_of_place, levels),
+            Self::Outlines { .. } => level_of_place.iter().copied().map(Some).collect(),
+        }
+    }
+
+    fn paint(&self, canvas: &mut Canvas, paints: &[Option<Paint>], frame: [f64; 4], theme: Theme) {
+        let (areas, [x, y]) = match self {
+            Self::Raster(grid, _) => return grid.paint(canvas, paints, frame, theme),
+            Self::Outlines { areas, spans, .. } => (areas, spans),
+        };
+        let [left, top, width, height] = frame;
+        let across = Scale { lo: x[0], hi: x[1], from: left, to: left + width };
+        let upwards = Scale { lo: y[0], hi: y[1], from: top + height, to: top };
+        for (area, paint) in areas.iter().zip(paints) {
+            let ring = |ring: &Vec<[f64; 2]>| {
+                ring.iter().map(|&[x, y]| (across.pixel(x), upwards.pixel(y))).collect()
+            };
+            let rings: Vec<Vec<(f64, f64)>> = area.rings.iter().map(ring).collect();
+            canvas.area(&rings, paint.unwrap_or(Paint::Neutral));
+        }
+    }
+}
+
+/// A range that is not empty.
+fn widened([low, high]: [f64; 2]) -> [f64; 2] {
+    if high > low { [low, high] } else { [low - 0.5, high + 0.5] }
+}
+
+/// The scale of the horizontal coordinate in units of the vertical one: the cosine of the middle latitude for
+/// longitudes, else 1.
+fn stretch([low, high]: [f64; 2], names: [&str; 2]) -> f64 {
+    if is_degrees(names) { ((low + high) / 2.0).to_radians().cos().max(0.05) } else { 1.0 }
 }
 
 /// The raster of a map.
@@ -91,8 +255,7 @@ struct Grid {
 
 impl Grid {
     fn new([x, y]: [&[f64]; 2], names: [&str; 2]) -> Self {
-        let middle = |ends: [f64; 2]| (ends[0] + ends[1]) / 2.0;
-        let stretch = if is_degrees(names) { middle(ends(y)).to_radians().cos().max(0.05) } else { 1.0 };
+        let stretch = stretch(ends(y), names);
         let typical_step = spacing([x, y], stretch);
         let steps = [step(x, typical_step / stretch), step(y, typical_step)];
         let spans = [span(x, steps[0]), span(y, steps[1])];

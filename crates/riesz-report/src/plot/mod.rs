@@ -23,6 +23,7 @@ mod witness;
 
 pub use importance::Overall;
 pub(crate) use map::Shown;
+pub use map::{Area, Places};
 use riesz::causal::{Estimand, Graph, Identification};
 use riesz::discrepancy::{FeatureAttributions, TestResult, Witness};
 use riesz::global::Curve;
@@ -241,7 +242,8 @@ pub fn render_causal_graph(
 }
 
 /// Draws numbers as a map of places with the coordinates `x` and `y`. Places fall into the cells of a raster
-/// of at most 240 × 240; a cell shows the mean of its `values`, coloured from the smallest to the largest.
+/// of at most 240 × 240; a cell shows the mean of its `values`. Numbers of one sign have sequential colours
+/// from the smallest to the largest, and numbers of both signs diverging colours around 0.
 ///
 /// `names` are the names of the coordinates, and `title` names the values. Coordinates with the names of
 /// longitude and latitude are scaled by the cosine of the middle latitude.
@@ -256,32 +258,66 @@ pub fn render_map(
     title: &str,
     options: &PlotOptions,
 ) -> Result<Svg> {
-    render_value_map([x, y], &Shown::Numbers { values, ends: None }, names, title, options)
+    let shown = Shown::Numbers { values, ends: None };
+    render_value_map(Places::Points([x, y]), &shown, names, title, options)
+}
+
+/// Draws numbers as a map of areas; otherwise as [`render_map`].
+///
+/// # Errors
+/// As [`render_map`]; also [`Error::Parameter`] for an area without points.
+pub fn render_area_map(
+    areas: &[Area],
+    values: &[f64],
+    names: [&str; 2],
+    title: &str,
+    options: &PlotOptions,
+) -> Result<Svg> {
+    let shown = Shown::Numbers { values, ends: None };
+    render_value_map(Places::Areas(areas), &shown, names, title, options)
 }
 
 /// Draws a map like [`render_map`], of numbers or levels.
 pub(crate) fn render_value_map(
-    [x, y]: [&[f64]; 2],
+    places: Places<'_>,
     shown: &Shown<'_>,
     names: [&str; 2],
     title: &str,
     options: &PlotOptions,
 ) -> Result<Svg> {
     check_options(options)?;
-    check_not_empty("the list of places", x.len(), "place is")?;
+    check_not_empty("the list of places", places.count(), "place is")?;
     let (count, values) = match shown {
         Shown::Numbers { values, .. } => (values.len(), *values),
         Shown::Levels { codes: levels, .. } => (levels.len(), &[][..]),
     };
-    for (name, numbers) in names.iter().zip([x, y]).chain([(&title, values)]) {
-        if let Some(row) = numbers.iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite { row, column: (*name).into(), value: numbers[row] });
+    check_finite(title, values)?;
+    match places {
+        Places::Points([x, y]) => {
+            check_finite(names[0], x)?;
+            check_finite(names[1], y)?;
+            check_one_per_item("numbers", count, y.len())?;
+        }
+        Places::Areas(areas) => {
+            for area in areas {
+                let count: usize = area.rings.iter().map(Vec::len).sum();
+                check_not_empty("an area", count, "point is")?;
+                for (k, name) in names.iter().enumerate() {
+                    let coordinates: Vec<f64> = area.rings.iter().flatten().map(|point| point[k]).collect();
+                    check_finite(name, &coordinates)?;
+                }
+            }
         }
     }
-    [x.len(), y.len()]
-        .into_iter()
-        .try_for_each(|coordinates| check_one_per_item("numbers", count, coordinates))?;
-    Ok(map::draw([x, y], shown, (names, title), options))
+    check_one_per_item("numbers", count, places.count())?;
+    Ok(map::draw(places, shown, (names, title), options))
+}
+
+fn check_finite(name: &str, numbers: &[f64]) -> Result<()> {
+    match numbers.iter().position(|v| !v.is_finite()) {
+        Some(row) => Err(Error::NotFinite { row, column: name.into(), value: numbers[row] }),
+        None => Ok(()),
+    }
 }
 
 /// Draws items in the order of their utility, with their ranks and the most probable cycles of three items.
@@ -719,19 +755,20 @@ fn signed_bar(canvas: &mut Canvas, (x, top): (f64, f64), height: f64, largest: f
     }
 }
 
-/// Draws a vertical bar of colours from low to high values, with its name.
+/// Draws a vertical bar of colours from low to high values, with its name; `paint` gives the colour of a share
+/// of the range.
 fn colour_bar(
     canvas: &mut Canvas,
     (x, room): (f64, f64),
     (top, bottom): (f64, f64),
-    [low, high]: [&str; 2],
-    name: &str,
+    ([low, high], name): ([&str; 2], &str),
+    paint: impl Fn(f64) -> Paint,
 ) {
     let steps = crate::svg::RAMP_STEPS;
     let step = (bottom - top) / steps as f64;
     for k in 0..steps {
         let t = 1.0 - k as f64 / (steps - 1) as f64;
-        canvas.rect(x, top + k as f64 * step, 6.0, step + 0.4, Paint::Ramp(t), 1.0);
+        canvas.rect(x, top + k as f64 * step, 6.0, step + 0.4, paint(t), 1.0);
     }
     canvas.text((x + 11.0, top + 5.0), high, Anchor::Start, Paint::Muted, room);
     canvas.text((x + 11.0, bottom - 5.0), low, Anchor::Start, Paint::Muted, room);

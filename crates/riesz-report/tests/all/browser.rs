@@ -124,7 +124,7 @@ fn the_report_works_in_a_browser() {
     browser.post("url", json!({ "url": format!("file://{}", page.display()) }));
 
     assert!(browser.text(".lead").contains("60 rows and 3 features"));
-    assert!(browser.text(".exactness").contains("the certificate holds"));
+    assert!(browser.text(".exactness").contains("(proved limit"));
     for player in [0, 1] {
         browser.click(&format!(".output:not([hidden]) .wide [data-player='{player}'] > text"));
         assert_eq!(browser.text("#dependence-title"), format!("Dependence on {}", ["age", "bmi"][player]));

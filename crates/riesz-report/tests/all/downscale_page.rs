@@ -5,7 +5,7 @@ use resvg::tiny_skia::Pixmap;
 use riesz::aggregate::TargetUnit;
 use riesz::kernel_model::Link;
 use riesz::{Error, Explanation};
-use riesz_report::{DownscalePage, PageBags, downscale_report};
+use riesz_report::{DownscalePage, PageBags, Places, downscale_report};
 
 use crate::common::explanation;
 
@@ -27,7 +27,7 @@ impl Grid {
             title: "<b>",
             quantity: "rate",
             link: Link::Identity,
-            places: [&self.x, &self.y],
+            places: Places::Points([&self.x, &self.y]),
             axes: ["east", "north"],
             mean: &self.explanation.predictions,
             sd: &self.x,
@@ -52,6 +52,8 @@ fn colour(picture: &Pixmap, column: u32, row: u32) -> [u8; 4] {
 
 const BLUE: [u8; 4] = [31, 119, 190, 255];
 const ORANGE: [u8; 4] = [217, 95, 2, 255];
+const YELLOW: [u8; 4] = [244, 230, 30, 255];
+const VIOLET: [u8; 4] = [70, 50, 126, 255];
 const LEVELS: [[u8; 4]; 2] = [[0x4a, 0x6f, 0xd0, 255], [0xb0, 0x7d, 0x00, 255]];
 
 #[test]
@@ -63,9 +65,12 @@ fn map_cells_show_values_of_their_places() {
     let text = downscale_report(&grid.page(None)).unwrap();
     let [mean, sd, top, first, second] = &pictures(&text)[..] else { panic!("five maps: {text}") };
     assert!([mean, sd, top, first, second].iter().all(|p| (p.width(), p.height()) == (4, 3)));
-    // The rate is 4.5, and -0.5 on the top right; rows are written from the top.
-    assert_eq!([colour(mean, 0, 0), colour(mean, 3, 0), colour(mean, 3, 2)], [ORANGE, BLUE, ORANGE]);
-    assert_eq!([colour(sd, 0, 1), colour(sd, 3, 1)], [BLUE, ORANGE]);
+    // The rate is 4.5, and -0.5 on the top right, which is nearly grey; rows are written from the top.
+    let nearly_zero = colour(mean, 3, 0);
+    assert_eq!([colour(mean, 0, 0), colour(mean, 3, 2)], [ORANGE; 2]);
+    assert!(nearly_zero[2] > nearly_zero[0] && nearly_zero[0] > 100, "{nearly_zero:?}");
+    // Standard deviations have sequential colours.
+    assert_eq!([colour(sd, 0, 1), colour(sd, 3, 1)], [YELLOW, VIOLET]);
     let of_top = [(0, 0, 0), (1, 0, 0), (2, 0, 1), (3, 0, 1), (3, 1, 0), (0, 2, 0)];
     for (column, row, level) in of_top {
         assert_eq!(colour(top, column, row), LEVELS[level], "{column} {row}");
@@ -138,4 +143,33 @@ fn pages_are_well_formed_and_long_tables_are_cut() {
     assert!(matches!(downscale_report(&grid.page(Some(broken))), Err(Error::Shape { .. })));
     let short = DownscalePage { mean: &[1.0], ..grid.page(None) };
     assert!(matches!(downscale_report(&short), Err(Error::Shape { .. })));
+}
+
+#[test]
+fn observed_counts_are_whole_numbers() {
+    let grid = Grid::new(&["a", "b"]);
+    let (bags, total) = (explanation(2, &["a", "b"], 1), explanation(1, &["a", "b"], 1));
+    let names = ["north", "south"].map(String::from);
+    let page = |observed: &[f64]| {
+        let table = PageBags {
+            column: "district",
+            names: &names,
+            rows: &[6, 6],
+            weight: Some("people"),
+            mass: &[1200.0, 900.0],
+            map: (&[95.25, 7.5], 102.75),
+            is: "the sum",
+            observed: Some(("cases", observed)),
+            explanation: [&bags, &total],
+            unit: TargetUnit::Sum,
+        };
+        downscale_report(&grid.page(Some(table))).unwrap()
+    };
+    let counts = page(&[95.0, 8.0]);
+    assert!(
+        ["<td>95</td>", "<td>8</td>", "<td>1200</td>"].iter().all(|cell| counts.contains(cell)),
+        "{counts}"
+    );
+    assert!(!counts.contains("<td>95.0</td>"));
+    assert!(page(&[95.5, 8.0]).contains("<td>95.50</td>"));
 }

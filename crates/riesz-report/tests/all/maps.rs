@@ -1,6 +1,6 @@
 //! Maps: points in the cells of a raster.
 
-use riesz_report::{PlotOptions, Svg, Theme, render_map};
+use riesz_report::{Area, PlotOptions, Svg, Theme, render_area_map, render_map};
 
 /// Returns cells as (x, y, width, height, colour), without the steps of the colour bar.
 fn cells(svg: &Svg, colours: usize) -> Vec<([f64; 4], String)> {
@@ -108,4 +108,58 @@ fn scattered_places_have_cells_without_gaps() {
     let sides = field.iter().map(|r| (r[2] - 0.3) * (r[3] - 0.3)).sum::<f64>();
     let drawn = (field[0][2] - 0.3) / (1.2 * (1.0_f64 / 2999.0).sqrt());
     assert!(sides / (drawn * drawn) > 0.6, "{}", sides / (drawn * drawn));
+}
+
+/// Red, green and blue of a colour, as shares of 1.
+fn rgb(colour: &str) -> [f64; 3] {
+    [1, 3, 5].map(|start| f64::from(u8::from_str_radix(&colour[start..start + 2], 16).unwrap()) / 255.0)
+}
+
+#[test]
+fn numbers_of_one_sign_have_sequential_colours_and_others_diverging_ones() {
+    let x: Vec<f64> = (0..5).map(f64::from).collect();
+    let y = [0.0; 5];
+    let colours = |values: [f64; 5]| {
+        let svg = render_map([&x, &y], &values, ["x", "y"], "rate", &PlotOptions::default()).unwrap();
+        let mut drawn = cells(&svg, 5);
+        drawn.sort_by(|a, b| a.0[0].total_cmp(&b.0[0]));
+        (drawn.into_iter().map(|(_, fill)| fill).collect::<Vec<_>>(), svg.text)
+    };
+    // Larger numbers are darker, by the luminance of the sRGB standard.
+    let luminance = |colour: &String| {
+        let linear =
+            rgb(colour).map(|c| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) });
+        0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    };
+    let (sequential, text) = colours([0.0, 1.0, 2.0, 3.0, 4.0]);
+    assert!(
+        sequential.windows(2).all(|pair| luminance(&pair[0]) > luminance(&pair[1]) + 0.02),
+        "{sequential:?}"
+    );
+    assert!(text.contains("from 0 (yellow) to 4 (violet)"));
+    // Zero is grey wherever it lies between numbers of both signs.
+    let (diverging, text) = colours([-1.0, 0.0, 1.0, 2.0, 4.0]);
+    let [red, green, blue] = rgb(&diverging[1]);
+    assert!((red - green).abs() < 0.03 && (green - blue).abs() < 0.03, "{diverging:?}");
+    assert!(rgb(&diverging[0])[2] > rgb(&diverging[0])[0] && rgb(&diverging[4])[0] > rgb(&diverging[4])[2]);
+    assert!(
+        text.contains("from -4 (blue) to 4 (orange)") || text.contains("from −4 (blue) to 4 (orange)"),
+        "{text}"
+    );
+    assert!(sequential.iter().all(|colour| !diverging.contains(colour)));
+}
+
+#[test]
+fn areas_are_checked() {
+    let square = Area { rings: vec![vec![[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]] };
+    let draw = |areas: &[Area], values: &[f64]| {
+        let options = PlotOptions::default();
+        render_area_map(areas, values, ["x", "y"], "rate", &options).map_err(|error| error.to_string())
+    };
+    assert!(draw(&[square.clone()], &[1.0]).is_ok_and(|svg| svg.text.contains("A map of 1 areas")));
+    assert!(draw(&[square.clone()], &[1.0, 2.0]).is_err());
+    assert!(draw(&[Area::default()], &[1.0]).unwrap_err().contains("an area"));
+    let mut broken = square;
+    broken.rings[0][0][1] = f64::NAN;
+    assert!(draw(&[broken], &[1.0]).unwrap_err().contains("'y'"));
 }

@@ -157,7 +157,7 @@ fn the_functional_game_is_not_read_as_changes_of_the_prediction() {
 fn a_broken_certificate_is_said_loudly() {
     let mut e = explanation(3, &["a"], 1);
     e.predictions[0] += 1.0;
-    assert!(report(&e, &Default::default()).unwrap().contains("The certificate fails"));
+    assert!(report(&e, &Default::default()).unwrap().contains("The check fails"));
 }
 
 /// Returns an explanation with uncertainty: three players with correlated values, one of far larger variance.

@@ -78,7 +78,7 @@ fn test_page_is_complete_escaped_and_self_contained() {
     assert!(text.contains("before &amp; &lt;after&gt;") && text.contains("They differ."));
     assert!(!text.contains("<b>a &") && !text.contains("<script"));
     assert!(!text.contains("http://") && !text.contains("https://"));
-    assert!(text.contains("the certificate holds") && text.contains("adjusted p-value"));
+    assert!(text.contains("(proved limit") && text.contains("adjusted p-value"));
     assert_eq!(text, test_report(&page).unwrap());
     let (x, z) = samples();
     let settings =

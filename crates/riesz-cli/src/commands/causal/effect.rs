@@ -12,6 +12,7 @@ use riesz_report::{EffectPage, PlotOptions, effect_report, number, render_effect
 use serde_json::{Value, json};
 
 use super::check;
+use super::effect_analysis;
 use super::effect_output;
 use super::query_rows::{partial_row, row, row_text as in_words, rows, rows_with};
 use super::studies::StudyArgs;
@@ -36,6 +37,7 @@ Examples:
   riesz causal effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome y --at plans.csv -o e.csv
   riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --at grid.csv -o effect.parquet
   riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --baseline drug=0 --given age=75
+  riesz causal effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome y --explain why.json
   riesz causal effect trial.csv scans.csv --randomized --treatment dose --outcome y -o effect.svg
   riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried tried.csv
 
@@ -80,6 +82,13 @@ pub struct EffectArgs {
     /// [default: text on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// Also write exact Shapley values of the treatments, which add up to the effect at each row minus its mean
+    /// over the observed treatments: a table (.csv, .parquet), or .json for 'riesz plot' and 'riesz report'
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["baseline", "slope"])]
+    pub explain: Option<PathBuf>,
+    /// Also give the share of the variance of the effect that one more row of each study would remove
+    #[arg(long)]
+    pub value_of_information: bool,
     /// Also write a page that opens in any browser, offline (.html)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub report: Option<PathBuf>,
@@ -277,13 +286,23 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         run: &run,
     };
     let identified = check::identification_text(&read.identification);
+    if let Some(file) = &args.explain {
+        let explanation = effect_analysis::explain(&effect, &points, &observed)?;
+        effect_analysis::write(explanation, (file, global), &run)?;
+    }
+    let information = match args.value_of_information {
+        true => effect_analysis::value_of_information(&effect, (&points, &estimand), &read)?,
+        false => Vec::new(),
+    };
+    let information_text = effect_analysis::information_text(&information);
     match form {
         Form::Text => {
             let average = match &average {
                 Some(contrast) => format!("{}: {}\n", contrast.name(), contrast.text(args.level)?),
                 None => String::new(),
             };
-            write_all(path, format!("{identified}{}{average}", effect_output::text(&page)?).as_bytes())?;
+            let text = format!("{identified}{}{average}{information_text}", effect_output::text(&page)?);
+            write_all(path, text.as_bytes())?;
         }
         Form::Json => {
             let mut record = effect_output::record(&page)?;
@@ -291,6 +310,9 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
                 Some(contrast) => contrast.record(args.level)?,
                 None => Value::Null,
             };
+            if args.value_of_information {
+                record["value_of_information"] = information.iter().cloned().collect();
+            }
             write_all(path, format!("{record:#}\n").as_bytes())?;
         }
         Form::Table(format) => {
@@ -306,6 +328,9 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     }
     if path.is_some() {
         console.note(identified.trim_end());
+        if form != Form::Json {
+            console.note(information_text.trim_end());
+        }
     }
     Ok(())
 }

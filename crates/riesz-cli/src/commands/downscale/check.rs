@@ -14,6 +14,7 @@ use crate::io::write::{Cells, TableWriter};
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
+  riesz downscale check areas.csv --target cases --exposure population --family poisson
   riesz downscale check rows.csv bags.csv --bag district --target rate --weight people
   riesz downscale check rows.csv bags.csv --bag district --target rate --kernel matern32 -o check.csv
 

@@ -1,17 +1,35 @@
 //! Fits to count data in `downscale fit` and `downscale check`.
 
 use riesz::aggregate::{
-    BagSmoother, Conventions, CountProcess, Family, Tuning, count_inducing_points, inducing_points,
+    Aggregates, BagSmoother, CountProcess, Family, Tuning, count_inducing_points, inducing_points,
 };
 use riesz::kernel_model::Link;
 use riesz::model_card::CardEntry;
 
-use super::shared_fit::{Fitted, Learn, MEDIATOR_KERNEL};
+use super::shared_fit::{Fitted, Learn};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::aggregates::Aggregated;
 
 impl Learn {
+    /// The process of counts at which tuning starts.
+    pub(super) fn start_counts(&self, family: Family, data: &Aggregates, seed: u64) -> Result<CountProcess> {
+        if self.noise.is_some() {
+            return Err(Failure::input(
+                "--noise cannot be used with counts, whose family determines their variance: leave it out",
+            ));
+        }
+        let points = match self.inducing {
+            Some(count) => inducing_points(&data.rows, count, seed)?,
+            None => count_inducing_points(data, seed)?,
+        };
+        Ok(CountProcess {
+            smoothing: self.mediator_kernel(data)?.map(BagSmoother::new),
+            dispersion: self.dispersion,
+            ..CountProcess::new(self.resolved(&self.kernel, &data.rows)?, points, family)
+        })
+    }
+
     /// Fits a count model (Poisson or binomial family) to the aggregated data.
     pub(super) fn counted(
         &self,
@@ -20,27 +38,9 @@ impl Learn {
         seed: u64,
         console: &Console,
     ) -> Result<Fitted> {
-        if self.noise.is_some() {
-            return Err(Failure::input(
-                "--noise cannot be used with counts, whose family determines their variance: leave it out",
-            ));
-        }
+        let start = self.start_counts(family, &aggregated.data, seed)?;
         let data = &aggregated.data;
-        let all_mediators =
-            data.mediators.as_ref().map(|mediators| mediators.bags.stack(&mediators.targets)).transpose()?;
-        let mediator_kernel =
-            all_mediators.map(|all_mediators| self.resolved(MEDIATOR_KERNEL, &all_mediators)).transpose()?;
-        let points = match self.inducing {
-            Some(count) => inducing_points(&data.rows, count, seed)?,
-            None => count_inducing_points(data, seed)?,
-        };
-        let start = CountProcess {
-            smoothing: mediator_kernel.map(BagSmoother::new),
-            dispersion: self.dispersion,
-            ..CountProcess::new(self.resolved(&self.kernel, &data.rows)?, points, family)
-        };
-        let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
-        let tuning = Tuning { conventions, ..Tuning::default() };
+        let tuning = Tuning { conventions: self.conventions(), ..Tuning::default() };
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
         let (mut fit, warnings) =
             with_progress(console, &message, &tuning.progress, || match self.no_tuning {

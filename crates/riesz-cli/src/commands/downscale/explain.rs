@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz_report::map_explainer;
 
-use super::map_rows::{background_of, read_bags, rows_of, unit_of, warn_of_weights};
-use crate::args::{FeatureArgs, Global, TableArgs};
+use super::map_rows::{RowOptions, background_of, read_bags, rows_of, unit_of, warn_of_weights};
+use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::explain_run::Certificate;
@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "COL")]
     pub bag: String,
     /// Column of positive weights of rows (area, people) [default: all 1]
-    #[arg(long, value_name = "COL")]
+    #[arg(long, value_name = "COL", visible_alias = "exposure")]
     pub weight: Option<String>,
     /// Aggregate rows to bags by weighted sums instead of means, even if the model file does not say so
     #[arg(long)]
@@ -54,13 +54,16 @@ pub struct Args {
     /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
+    /// Treatment of cells that the model cannot use.
+    #[command(flatten)]
+    pub cells: CellArgs,
 }
 
 /// Explains the rows, and writes the explanations of the bags.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
-    let saved = read_model(&args.model, Some(&rows), &FeatureArgs::default())?;
+    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
     let model = &saved.model;
     if model.outputs() != 1 {
         return Err(Failure::input(format!(
@@ -71,9 +74,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let unit = unit_of(model, args.sum)?;
     warn_of_weights(model, args.weight.as_ref(), &console);
-    let (columns, table) = rows_of(&saved, rows, &[&args.bag], args.weight.as_ref())?;
+    let options = RowOptions { table: &args.table, cells: args.cells, console: &console };
+    let (columns, table, _) = rows_of(&saved, rows, (&[&args.bag], args.weight.as_ref()), options)?;
     let members = read_bags(&columns, &args.bag, args.weight.as_ref())?;
-    let background = background_of(&saved, args.background.as_deref(), &args.table)?;
+    let background = background_of(&saved, args.background.as_deref(), options)?;
     let progress = console.progress("explaining");
     let explanation =
         members.explained(&map_explainer(model, background.as_ref())?.explain(&table)?, unit)?;

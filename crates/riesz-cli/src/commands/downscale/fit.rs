@@ -17,6 +17,7 @@ use crate::io::output::Output;
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
+  riesz downscale fit areas.csv --target cases --exposure population --family poisson -o m.riesz
   riesz downscale fit rows.csv bags.csv --bag district --target rate --weight people -o m.riesz
   riesz downscale fit rows.csv bags.csv --bag district --target cases --weight people --sum -o m.riesz
   riesz downscale fit rows.csv bags.csv --bag district --target cases --weight people --family poisson -o m.riesz
@@ -25,11 +26,15 @@ Examples:
 
 The map is a Gaussian process f of single rows. A target is the mean (with --sum the sum) of f over
 the rows of its bag, plus noise. For counts f is the log rate (--family poisson) or the log odds of
-a success (binomial), and a target is the count over all rows of its bag. The file holds the map
-with its posterior, at the best hyper-parameters; 'predict --std', 'explain --covariance',
-'importance' and 'effects' read it like any other model. With few targets, one set of
-hyper-parameters understates the uncertainty: Python's riesz.AggregateGaussianProcess averages over
-samples of them.")]
+a success (binomial), and a target is the count over all rows of its bag.
+
+With a single table each line is an area with its covariates, its target and its population
+(--exposure). With the expected number of events as exposure the map is a standardised ratio.
+
+The file holds the map with its posterior, at the best hyper-parameters; 'predict --std', 'explain
+--covariance', 'importance' and 'effects' read it like any other model. With few targets, one set
+of hyper-parameters understates the uncertainty: 'riesz downscale estimate' averages over samples
+of them.")]
 pub struct Args {
     /// The training data and the settings of the fit.
     #[command(flatten)]

@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::KernelExpansion;
-use riesz_report::{MapQuantity, PlotOptions, map_values, render_map};
+use riesz_report::{MapQuantity, PlotOptions, map_values, render_area_map, render_map};
 
-use super::map_rows::{MapData, background_of, facts, rows_of};
+use super::map_rows::{Locations, MapData, RowOptions, background_of, facts, rows_of};
 use super::predict::posterior_of;
 use super::report::{self, PageArgs};
-use crate::args::{FeatureArgs, Format, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, Format, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
+use crate::io::columns::Columns;
+use crate::io::geojson::{RowAreas, areas_of_rows};
 use crate::io::models::read_model;
 use crate::io::picture::drawn;
 
@@ -20,9 +22,10 @@ use crate::io::picture::drawn;
 #[command(before_help = "\
 Examples:
   riesz downscale map m.riesz rows.csv --x longitude --y latitude -o rate.png
-  riesz downscale map m.riesz rows.csv --x longitude --y latitude --of sd -o sure.svg
+  riesz downscale map m.riesz rows.csv --x longitude --y latitude --of std -o uncertainty.svg
   riesz downscale map m.riesz rows.csv --x longitude --y latitude --of rain -o rain.png
   riesz downscale map m.riesz rows.csv --x east --y north --of rain --background rows.csv -o r.png
+  riesz downscale map m.riesz areas.csv --geojson areas.geojson --id area -o map.html
   riesz downscale map m.riesz rows.csv --x east --y north -o map.html
   riesz downscale map m.riesz rows.csv --x east --y north --bag district --weight people -o map.html
   riesz downscale map m.riesz rows.csv --x east --y north --bag district --weight people \\
@@ -39,11 +42,19 @@ pub struct Args {
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
     /// Column of rows with the horizontal coordinate
-    #[arg(long, value_name = "COL")]
-    pub x: String,
+    #[arg(long, value_name = "COL", required_unless_present = "geojson", requires = "y")]
+    pub x: Option<String>,
     /// Column of rows with the vertical coordinate
-    #[arg(long, value_name = "COL")]
-    pub y: String,
+    #[arg(long, value_name = "COL", requires = "x")]
+    pub y: Option<String>,
+    /// GeoJSON file with the polygons of the rows, which are then drawn as areas: longitudes and latitudes in
+    /// the equirectangular projection, or coordinates in a plane
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "id", conflicts_with = "x")]
+    pub geojson: Option<PathBuf>,
+    /// (--geojson) Column of rows with the names of their areas, which the features of the file have as a
+    /// property of the same name
+    #[arg(long, value_name = "COL", requires = "geojson")]
+    pub id: Option<String>,
     /// Quantity to draw: the map, its standard deviation, or the exact Shapley values of a feature; for
     /// counts the map is the mean rate, and the others are on the scale of its logarithm [default: mean]
     #[arg(long = "of", value_name = "mean|sd|FEATURE")]
@@ -58,6 +69,9 @@ pub struct Args {
     /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
+    /// Treatment of cells that the model cannot use.
+    #[command(flatten)]
+    pub cells: CellArgs,
     /// Options of pages.
     #[command(flatten)]
     pub page: PageArgs,
@@ -93,7 +107,7 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
         _ => {}
     }
     let rows = args.table.source(&args.rows).open()?;
-    let saved = read_model(&args.model, Some(&rows), &FeatureArgs::default())?;
+    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
     let quantity = args.quantity.as_deref().unwrap_or("mean");
     let shown = quantity_of(quantity, &saved.model)?;
@@ -101,26 +115,43 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
         let reason = format!("--of {quantity} does not use --background: leave it out, or name a feature");
         return Err(Failure::input(reason));
     }
-    let further: Vec<&String> = [&args.x, &args.y].into_iter().chain(&args.page.bag).collect();
-    let (columns, table) = rows_of(&saved, rows, &further, args.page.weight.as_ref())?;
-    let coordinates = [columns.numbers(&args.x)?, columns.numbers(&args.y)?];
-    let background = background_of(&saved, args.background.as_deref(), &args.table)?;
-    let map_data = MapData { columns, table, coordinates, background };
+    let further: Vec<&String> = args.x.iter().chain(&args.y).chain(&args.id).chain(&args.page.bag).collect();
+    let options = RowOptions { table: &args.table, cells: args.cells, console: &console };
+    let (columns, table, treated) = rows_of(&saved, rows, (&further, args.page.weight.as_ref()), options)?;
+    let (locations, axes) = args.locations(&columns, &console)?;
+    let background = background_of(&saved, args.background.as_deref(), options)?;
+    let map_data = MapData { columns, table, locations, axes, background, facts: treated };
     if is_page {
         let files = facts(&args.model, &args.rows, args.background.as_ref())?;
-        return report::run(
-            path,
-            &args.page,
-            (&map_data, [&args.x, &args.y], files),
-            (&posterior, &args.table),
-            &console,
-        );
+        return report::run(path, &args.page, (&map_data, files), (&posterior, &args.table), &console);
     }
     let progress = console.progress("computing the map");
     let (values, title) = map_values(shown, &posterior, &map_data.table, map_data.background.as_ref())?;
     drop(progress);
-    let [x, y] = &map_data.coordinates;
-    drawn(path, render_map([x, y], &values, [&args.x, &args.y], &title, &PlotOptions::default())?)
+    let (axes, options) = (map_data.axes.each_ref().map(String::as_str), PlotOptions::default());
+    let picture = match &map_data.locations {
+        Locations::Points([x, y]) => render_map([x, y], &values, axes, &title, &options)?,
+        Locations::Areas(areas) => render_area_map(areas, &values, axes, &title, &options)?,
+    };
+    drawn(path, picture)
+}
+
+impl Args {
+    /// The points or areas of the rows, and the names of their coordinates.
+    fn locations(&self, columns: &Columns, console: &Console) -> Result<(Locations, [String; 2])> {
+        match (&self.geojson, &self.id, &self.x, &self.y) {
+            (Some(path), Some(id), ..) => {
+                let RowAreas { areas, axes } = areas_of_rows(path, columns, id, console)?;
+                Ok((Locations::Areas(areas), axes))
+            }
+            (_, _, Some(x), Some(y)) => {
+                Ok((Locations::Points([columns.numbers(x)?, columns.numbers(y)?]), [x.clone(), y.clone()]))
+            }
+            _ => Err(Failure::input(
+                "a map needs coordinates: give --x and --y, or --geojson FILE with --id COL",
+            )),
+        }
+    }
 }
 
 /// Whether the file name is that of a page, rather than a picture.
@@ -139,7 +170,7 @@ fn is_page(path: &Path) -> Result<bool> {
 fn quantity_of(name: &str, model: &KernelExpansion) -> Result<MapQuantity> {
     match name {
         "mean" => return Ok(MapQuantity::Mean),
-        "sd" => return Ok(MapQuantity::Std),
+        "std" => return Ok(MapQuantity::Std),
         _ => {}
     }
     let feature_names: Vec<&String> = model.columns().iter().map(|c| &c.name).collect();
@@ -148,7 +179,7 @@ fn quantity_of(name: &str, model: &KernelExpansion) -> Result<MapQuantity> {
         None => {
             let feature_names = riesz::error::listed(&feature_names);
             Err(Failure::input(format!(
-                "--of {name} is neither mean, sd nor a feature of the map; the features are: {feature_names}"
+                "--of {name} is neither mean, std nor a feature of the map; the features are: {feature_names}"
             )))
         }
     }

@@ -7,11 +7,11 @@ use riesz::format::model::SavedModel;
 use riesz::kernel_model::Link;
 use riesz::model_card::CardEntry;
 use riesz::{KernelExpansion, Table};
-use riesz_report::NamedBags;
+use riesz_report::{Area, NamedBags, Places};
 
 use super::shared_fit::{TARGETS_ARE, WEIGHTS};
-use crate::args::TableArgs;
-use crate::commands::importance::typed;
+use crate::args::{CellArgs, TableArgs};
+use crate::commands::importance::rows_for_model;
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::aggregates::weights;
@@ -24,19 +24,53 @@ pub struct MapData {
     pub columns: Columns,
     /// Rows, in the model's columns.
     pub table: Table,
-    /// Horizontal and vertical coordinates of the rows.
-    pub coordinates: [Vec<f64>; 2],
+    /// The points or areas of the rows.
+    pub locations: Locations,
+    /// The names of the horizontal and the vertical coordinate.
+    pub axes: [String; 2],
     /// Background rows, from which absent features take their values.
     pub background: Option<Table>,
+    /// Provenance entries about cells that the model cannot use.
+    pub facts: Vec<CardEntry>,
 }
 
-/// Reads rows in the columns of the model, and keeps the columns `further`.
+/// The points or areas of rows.
+pub enum Locations {
+    /// Horizontal and vertical coordinates of the rows.
+    Points([Vec<f64>; 2]),
+    /// The area of each row.
+    Areas(Vec<Area>),
+}
+
+impl Locations {
+    /// The places of a map.
+    pub fn places(&self) -> Places<'_> {
+        match self {
+            Self::Points([x, y]) => Places::Points([x, y]),
+            Self::Areas(areas) => Places::Areas(areas),
+        }
+    }
+}
+
+/// Options for reading rows: of the table, and for cells that the model cannot use.
+#[derive(Clone, Copy)]
+pub struct RowOptions<'a> {
+    /// Options for reading tables.
+    pub table: &'a TableArgs,
+    /// Treatment of cells that the model cannot use.
+    pub cells: CellArgs,
+    /// Receives notes about such cells.
+    pub console: &'a Console,
+}
+
+/// Reads rows in the columns of the model, and keeps the columns `further`. Also returns provenance entries
+/// about cells that the model cannot use.
 pub fn rows_of(
     saved: &SavedModel,
     rows: OpenTable,
-    further: &[&String],
-    weight: Option<&String>,
-) -> Result<(Columns, Table)> {
+    (further, weight): (&[&String], Option<&String>),
+    options: RowOptions<'_>,
+) -> Result<(Columns, Table, Vec<CardEntry>)> {
     let model_columns = saved.model.columns();
     let mut column_names: Vec<String> = model_columns.iter().map(|c| c.name.clone()).collect();
     for name in further.iter().copied().chain(weight) {
@@ -45,13 +79,17 @@ pub fn rows_of(
         }
     }
     let columns = Columns::read(rows, &column_names)?.without_zero_weights(weight)?;
-    let table = typed(&columns, saved)?.align_to(model_columns)?;
-    Ok((columns, table))
+    let (table, facts) = rows_for_model(&columns, saved, options.cells, options.console)?;
+    Ok((columns, table, facts))
 }
 
 /// Reads the background rows, if there is a file of them.
-pub fn background_of(saved: &SavedModel, path: Option<&Path>, table: &TableArgs) -> Result<Option<Table>> {
-    let read = |path: &Path| Ok(rows_of(saved, table.source(path).open()?, &[], None)?.1);
+pub fn background_of(
+    saved: &SavedModel,
+    path: Option<&Path>,
+    options: RowOptions<'_>,
+) -> Result<Option<Table>> {
+    let read = |path: &Path| Ok(rows_of(saved, options.table.source(path).open()?, (&[], None), options)?.1);
     path.map(read).transpose()
 }
 

@@ -1,14 +1,18 @@
 //! `riesz downscale predict`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::format::model::SavedModel;
 use riesz::{KernelExpansion, Posterior};
 
+use super::benchmark;
+use super::map_rows::{RowOptions, rows_of};
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
+use crate::io::input::OpenTable;
 use crate::io::model_rows::ModelRows;
 use crate::io::models::read_model;
 use crate::io::write::{Cells, TableWriter};
@@ -20,12 +24,16 @@ use crate::rates;
 Examples:
   riesz downscale predict m.riesz rows.csv -o map.csv
   riesz downscale predict m.riesz elsewhere.parquet -o elsewhere.parquet
+  riesz downscale predict m.riesz rows.csv --samples 100 -o draws.parquet
+  riesz downscale predict m.riesz rows.csv --bags bags.csv --bag district --target cases --weight people
 
 As 'riesz predict --std', with 95 % intervals. The columns are row, TARGET, TARGET_std, TARGET_low
 and TARGET_high, without the noise of rows or targets. For a model of sums they are per unit of
 weight. For a model of counts the columns are row, rate (its posterior mean), rate_median, rate_low
 and rate_high, and log_rate and log_rate_std, the scale of explanations; for successes among trials
-they are named by probability and log_odds.")]
+they are named by probability and log_odds. With --samples the table has one line per row and draw:
+row, sample (from 0), and the map. With --bags, for counts of events, column rate_benchmarked has the
+rates rescaled in each bag so that its expected events equal its count.")]
 pub struct Args {
     /// Model file of 'riesz downscale fit', or of another regression with its posterior
     #[arg(value_hint = ValueHint::FilePath)]
@@ -33,6 +41,21 @@ pub struct Args {
     /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
+    /// Write N joint draws of the map at all rows from its posterior instead, drawn with --seed
+    #[arg(long, value_name = "N", conflicts_with = "bags")]
+    pub samples: Option<NonZeroUsize>,
+    /// Table of bags with their counts, to which rates are benchmarked; the rows must be all rows of their bags
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires_all = ["bag", "target"])]
+    pub bags: Option<PathBuf>,
+    /// (--bags) Column of rows and of bags with the names of the bags
+    #[arg(long, value_name = "COL", requires = "bags")]
+    pub bag: Option<String>,
+    /// (--bags) Column of bags with the counts; a bag without a count is not rescaled
+    #[arg(long, value_name = "COL", requires = "bags")]
+    pub target: Option<String>,
+    /// (--bags) Column of weights of rows (people) [default: all 1]
+    #[arg(long, value_name = "COL", requires = "bags", visible_alias = "exposure")]
+    pub weight: Option<String>,
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -59,13 +82,12 @@ pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'
     }
 }
 
-/// The names of the columns.
-fn names(model: &KernelExpansion) -> Vec<String> {
-    let columns = match rates::counted(model) {
+/// The names of the columns of predictions.
+pub fn column_names(model: &KernelExpansion, output: &str) -> Vec<String> {
+    match rates::counted(model) {
         Some(counted) => rates::names(counted),
-        None => ["", "_std", "_low", "_high"].map(|end| format!("{}{end}", model.output_names[0])).into(),
-    };
-    ["row".to_string()].into_iter().chain(columns).collect()
+        None => ["", "_std", "_low", "_high"].map(|end| format!("{output}{end}")).into(),
+    }
 }
 
 /// Predicts the rows in chunks.
@@ -74,9 +96,18 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let rows = args.table.source(&args.rows).open()?;
     let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
+    if let Some(count) = args.samples {
+        return draws(args, (&saved, &posterior), rows, (count.get(), global), &console);
+    }
+    if args.bags.is_some() {
+        let columns = benchmark::columns(args, (&saved, &posterior), rows, &console)?;
+        let columns = columns.iter().map(|(name, cells)| (&name[..], cells.clone())).collect();
+        return TableWriter::write_columns(args.output.as_deref(), format, columns);
+    }
     let (model, policy) = (&saved.model, args.cells.for_model(&saved.model.support_points)?);
     let mut rows = ModelRows::new(rows, model.columns(), policy, model.columns().len() + 6)?;
-    let names = names(model);
+    let names = column_names(model, &model.output_names[0]);
+    let names: Vec<String> = ["row".to_string()].into_iter().chain(names).collect();
     let mut example = vec![Cells::Integers(Vec::new())];
     example.resize(names.len(), Cells::Numbers(Vec::new()));
     let mut writer: Option<TableWriter> = None;
@@ -105,4 +136,32 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     rows.facts().iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
     writer.map_or(Ok(()), TableWriter::finish)
+}
+
+/// Writes joint draws of the map at all rows; of the rate or probability for counts.
+fn draws(
+    args: &Args,
+    (saved, posterior): (&SavedModel, &Posterior<'_>),
+    rows: OpenTable,
+    (count, global): (usize, &Global),
+    console: &Console,
+) -> Result<()> {
+    let format = global.table_format(args.output.as_deref())?;
+    let model = &saved.model;
+    let options = RowOptions { table: &args.table, cells: args.cells, console };
+    let (_, table, _) = rows_of(saved, rows, (&[], None), options)?;
+    let samples = posterior.sample(&posterior.functionals_at(&table)?, count, global.seed)?;
+    let name = match rates::counted(model) {
+        Some([rate, _]) => rate.to_string(),
+        None => model.output_names[0].clone(),
+    };
+    let natural = |v: f64| if rates::counted(model).is_some() { model.link.inverse_link(v) } else { v };
+    let lines = || (0..table.rows()).flat_map(|i| (0..count).map(move |d| (i, d)));
+    let values = lines().map(|(i, d)| natural(samples.values[0][(i, d)])).collect();
+    let columns = vec![
+        ("row", Cells::Integers(lines().map(|(i, _)| i as i64).collect())),
+        ("sample", Cells::Integers(lines().map(|(_, d)| d as i64).collect())),
+        (&name[..], Cells::Numbers(values)),
+    ];
+    TableWriter::write_columns(args.output.as_deref(), format, columns)
 }

@@ -28,7 +28,7 @@ pub struct PageArgs {
     #[arg(long, value_name = "COL")]
     pub bag: Option<String>,
     /// Column of positive weights of rows (area, people) in their bags [default: all 1]
-    #[arg(long, value_name = "COL", requires = "bag")]
+    #[arg(long, value_name = "COL", requires = "bag", visible_alias = "exposure")]
     pub weight: Option<String>,
     /// Aggregate rows to bags by weighted sums instead of means, even if the model file does not say so
     #[arg(long, requires = "bag")]
@@ -63,7 +63,7 @@ impl PageArgs {
 pub fn run(
     path: &Path,
     args: &PageArgs,
-    (given, axes, files): (&MapData, [&str; 2], Vec<CardEntry>),
+    (given, files): (&MapData, Vec<CardEntry>),
     (posterior, table): (&Posterior<'_>, &TableArgs),
     console: &Console,
 ) -> Result<()> {
@@ -80,10 +80,11 @@ pub fn run(
     let mut content = MapContent::new(posterior, &given.table, given.background.as_ref())?;
     drop(progress);
     content.explanation.provenance.run.extend(files);
+    content.explanation.provenance.run.extend(given.facts.iter().cloned());
     let bags = members.as_ref().map(|members| content.over_bags(members, unit)).transpose()?;
     let title = args.title.clone().unwrap_or_else(|| content.title());
-    let [x, y] = &given.coordinates;
-    let mut page = content.page(&title, [x, y], axes);
+    let axes = given.axes.each_ref().map(String::as_str);
+    let mut page = content.page(&title, given.locations.places(), axes);
     page.bags = members.as_ref().zip(bags.as_ref()).map(|(members, bags)| {
         let observed = observed.as_ref().map(|(name, values)| (&name[..], &values[..]));
         bags.page(members, args.bag.as_deref().unwrap_or_default(), observed)

@@ -83,6 +83,23 @@ pub struct Fitted {
 impl Learn {
     /// Reads the data and fits; prints a description of the data, and warnings.
     pub fn fitted(&self, seed: u64, console: &Console) -> Result<Fitted> {
+        let aggregated = self.checked_data(console)?;
+        let data = &aggregated.data;
+        if let Some(family) = aggregated.family.clone() {
+            return self.counted(family, aggregated, seed, console);
+        }
+        let start = self.start(data)?;
+        let mut fitted = match self.points(data, console) {
+            Some(points) => self.fit_sparse(points, start, aggregated, seed, console)?,
+            None => self.exactly(start, aggregated, console)?,
+        };
+        fitted.model.output_names = vec![self.data.target.clone()];
+        self.extend_model_card(&mut fitted);
+        Ok(fitted)
+    }
+
+    /// Checks the options and reads the data; prints a description of the data, and warnings.
+    pub(super) fn checked_data(&self, console: &Console) -> Result<Aggregated> {
         if let Some(noise) = self.noise.filter(|noise| !(noise.is_finite() && *noise > 0.0)) {
             return Err(Failure::input(format!("--noise {noise} is not a positive number: give a variance")));
         }
@@ -95,31 +112,33 @@ impl Learn {
         let few_matched = data.few_matched_warning().filter(|_| self.data.operator != OperatorName::Auto);
         let warnings = data.warnings().into_iter().filter(|warning| few_matched.as_ref() != Some(warning));
         aggregated.notes.iter().cloned().chain(warnings).for_each(|note| console.warn(note));
-        if let Some(family) = aggregated.family.clone() {
-            return self.counted(family, aggregated, seed, console);
-        }
+        Ok(aggregated)
+    }
+
+    /// The conventions of tuning.
+    pub(super) fn conventions(&self) -> Conventions {
+        if self.published { Conventions::Published } else { Conventions::Regularised }
+    }
+
+    /// The process at which tuning starts.
+    pub(super) fn start(&self, data: &Aggregates) -> Result<AggregateGaussianProcess> {
         let kernel = self.resolved(&self.kernel, &data.rows)?;
-        let all_mediators =
-            data.mediators.as_ref().map(|mediators| mediators.bags.stack(&mediators.targets)).transpose()?;
-        let mediator_kernel =
-            all_mediators.map(|all_mediators| self.resolved(MEDIATOR_KERNEL, &all_mediators)).transpose()?;
-        let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
-        let mut start = conventions.start(kernel, mediator_kernel, data);
+        let mut start = self.conventions().start(kernel, self.mediator_kernel(data)?, data);
         start.noise = self.noise.unwrap_or(start.noise);
         if self.exact_totals {
             start = start.with_exact_targets();
         }
         let operator = self.data.operator;
-        if operator.regresses() {
-            start = start.regressing_targets(operator == OperatorName::TwoSided, data);
-        }
-        let mut fitted = match self.points(data, console) {
-            Some(points) => self.fit_sparse(points, start, aggregated, seed, console)?,
-            None => self.exactly(start, conventions, aggregated, console)?,
-        };
-        fitted.model.output_names = vec![self.data.target.clone()];
-        self.extend_model_card(&mut fitted);
-        Ok(fitted)
+        Ok(match operator.regresses() {
+            true => start.regressing_targets(operator == OperatorName::TwoSided, data),
+            false => start,
+        })
+    }
+
+    /// The kernel between mediators at which tuning starts; `None` without mediators.
+    pub(super) fn mediator_kernel(&self, data: &Aggregates) -> Result<Option<Kernel>> {
+        let Some(mediators) = &data.mediators else { return Ok(None) };
+        self.resolved(MEDIATOR_KERNEL, &mediators.bags.stack(&mediators.targets)?).map(Some)
     }
 
     /// Adds the entries of the model card that only the command line writes.
@@ -190,6 +209,9 @@ impl Learn {
             (TargetUnit::Mean, Some(weight)) => format!("means of rows, weighted by '{weight}'"),
             (TargetUnit::Mean, None) => "means of rows".into(),
         };
+        if self.data.is_single_table() {
+            return format!("{total} areas, {unit}, each with a row of its own");
+        }
         format!(
             "{total} targets, {unit}: {} with rows of their own, {mediated} through mediators; {} rows in {} \
              bags",
@@ -222,11 +244,11 @@ impl Learn {
     fn exactly(
         &self,
         start: AggregateGaussianProcess,
-        conventions: Conventions,
         aggregated: Aggregated,
         console: &Console,
     ) -> Result<Fitted> {
-        let (tuning, data) = (Tuning { conventions, ..Tuning::default() }, &aggregated.data);
+        let tuning = Tuning { conventions: self.conventions(), ..Tuning::default() };
+        let data = &aggregated.data;
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
         let (process, mut fit) = with_progress(console, &message, &tuning.progress, || {
             if self.no_tuning {

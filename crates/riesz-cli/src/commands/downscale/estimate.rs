@@ -1,0 +1,201 @@
+//! `riesz downscale estimate`: fits and predicts at once, averaged over hyper-parameters.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use riesz::aggregate::{AggregateFit, Tuning};
+use riesz::format::model::SavedModel;
+use riesz::{KernelExpansion, Posterior, PosteriorCovariance, Table};
+
+use super::map_rows::{RowOptions, rows_of};
+use super::predict::column_names;
+use super::shared_fit::Learn;
+use crate::args::{CellArgs, Global};
+use crate::console::{Console, with_progress};
+use crate::exit::{Failure, Result};
+use crate::io::aggregates::Aggregated;
+use crate::io::write::{Cells, TableWriter};
+use crate::rates;
+
+/// Effective number of samples below which the average is rough.
+const FEW_SAMPLES: f64 = 10.0;
+
+/// Arguments of `downscale estimate`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(before_help = "\
+Examples:
+  riesz downscale estimate areas.csv --target cases --exposure population --family poisson -o rates.csv
+  riesz downscale estimate rows.csv bags.csv --bag district --target rate --at new.csv -o map.csv
+  riesz downscale estimate rows.csv bags.csv --bag district --target rate --target-contributions
+
+Fits as 'riesz downscale fit' does and predicts rows at once, without a model file, which holds one
+set of hyper-parameters. The predictions are averages over samples from the posterior of the
+hyper-parameters, weighted by their likelihood: with few targets their intervals are wider than
+those of the best hyper-parameters alone. The columns are those of 'riesz downscale predict'.")]
+pub struct Args {
+    /// The training data and the settings of the fit.
+    #[command(flatten)]
+    pub learn: Learn,
+    /// Table of rows to predict [default: the rows of the fit]
+    #[arg(long = "at", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rows_file: Option<PathBuf>,
+    /// Number of samples of the hyper-parameters; 0 for the best hyper-parameters only
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub hyperparameter_samples: usize,
+    /// Write the contribution of each target to each prediction instead: a column for each target, and one for
+    /// the prior mean. They add up to the prediction. For exact fits to numbers
+    #[arg(long)]
+    pub target_contributions: bool,
+    /// Where to write the table [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// Fits with weights that add up to 1, one for each sample of the hyper-parameters.
+enum Mixture {
+    Numbers(Vec<(f64, AggregateFit)>),
+    Counts(Vec<(f64, KernelExpansion, PosteriorCovariance)>),
+}
+
+/// Fits, averages and writes the predictions.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let format = global.table_format(args.output.as_deref())?;
+    args.check()?;
+    let aggregated = args.learn.checked_data(&console)?;
+    let (mixture, effective_size) = args.mixture(&aggregated, global.seed, &console)?;
+    if let Some(size) = effective_size.filter(|size| *size < FEW_SAMPLES) {
+        console.warn(format!(
+            "the samples of hyper-parameters are worth {size:.1} independent ones, so the average is rough: \
+             give more, as in --hyperparameter-samples 500"
+        ));
+    }
+    let parts: Vec<(f64, &KernelExpansion, &PosteriorCovariance)> = match &mixture {
+        Mixture::Numbers(fits) => fits.iter().map(|(w, fit)| (*w, &fit.model, &fit.covariance)).collect(),
+        Mixture::Counts(fits) => fits.iter().map(|(w, model, covariance)| (*w, model, covariance)).collect(),
+    };
+    let rows = args.rows(parts[0].1, &aggregated, &console)?;
+    let mut columns = vec![("row".to_string(), Cells::Integers((0..rows.rows() as i64).collect()))];
+    match &mixture {
+        Mixture::Numbers(fits) if args.target_contributions => {
+            columns.extend(contributions(fits, &aggregated, &rows)?);
+        }
+        _ => {
+            let posterior = |(w, model, covariance)| Ok((w, Posterior::new(model, covariance)?));
+            let posteriors: Vec<(f64, Posterior<'_>)> =
+                parts.iter().copied().map(posterior).collect::<Result<_>>()?;
+            let names = column_names(parts[0].1, &args.learn.data.target);
+            let cells = rates::mixture_predictions(&posteriors, &rows)?.into_iter().map(Cells::Numbers);
+            columns.extend(names.into_iter().zip(cells));
+        }
+    }
+    let columns = columns.iter().map(|(name, cells)| (&name[..], cells.clone())).collect();
+    TableWriter::write_columns(args.output.as_deref(), format, columns)
+}
+
+impl Args {
+    /// Refuses options of the fit with which there is no average.
+    fn check(&self) -> Result<()> {
+        let (learn, samples) = (&self.learn, self.hyperparameter_samples);
+        if samples == 1 {
+            return Err(Failure::input("--hyperparameter-samples 1 is no average: give 0 or at least 2"));
+        }
+        let conflicts = [
+            (learn.no_tuning, "--no-tuning, which keeps hyper-parameters as they are"),
+            (learn.published, "--published, which takes the best hyper-parameters"),
+            (learn.exact_totals, "--exact-totals"),
+            (learn.data.operator.regresses(), "--operator pseudo and two-sided"),
+        ];
+        match conflicts.into_iter().find(|(is_given, _)| *is_given && samples > 0) {
+            Some((_, option)) => Err(Failure::input(format!(
+                "samples of hyper-parameters cannot be used with {option}: give --hyperparameter-samples 0"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The fits, and the effective number of samples.
+    fn mixture(
+        &self,
+        aggregated: &Aggregated,
+        seed: u64,
+        console: &Console,
+    ) -> Result<(Mixture, Option<f64>)> {
+        let (learn, data, samples) = (&self.learn, &aggregated.data, self.hyperparameter_samples);
+        let tuning = Tuning { conventions: learn.conventions(), ..Tuning::default() };
+        let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
+        if let Some(family) = aggregated.family.clone() {
+            if self.target_contributions {
+                return Err(Failure::input(
+                    "--target-contributions cannot be used with counts, whose map is not linear in them: \
+                     leave it out",
+                ));
+            }
+            let start = learn.start_counts(family, data, seed)?;
+            let fits = with_progress(console, &message, &tuning.progress, || -> riesz::Result<_> {
+                if learn.no_tuning {
+                    return Ok((vec![(1.0, start.fit(data)?)], None));
+                }
+                let tuned = tuning.tune_counts(&start, data)?;
+                if samples == 0 {
+                    return Ok((vec![(1.0, tuned.fit)], None));
+                }
+                let average = tuning.average_counts(&start, &tuned.process, data, samples, seed)?;
+                Ok((average.fits, Some(average.effective_sample_size)))
+            });
+            let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
+            let parts = fits.into_iter().map(|(weight, fit)| (weight, fit.model, fit.covariance));
+            return Ok((Mixture::Counts(parts.collect()), size));
+        }
+        if learn.inducing.or(data.usual_points()).is_some() {
+            return Err(Failure::input(
+                "fits through inducing points are neither averaged nor shared out to targets: use 'riesz \
+                 downscale fit', or leave --inducing out",
+            ));
+        }
+        let start = learn.start(data)?;
+        let fits = with_progress(console, &message, &tuning.progress, || -> riesz::Result<_> {
+            if learn.no_tuning {
+                return Ok((vec![(1.0, start.fit(data)?)], None));
+            }
+            let tuned = tuning.tune(&start, data)?;
+            if samples == 0 {
+                return Ok((vec![(1.0, tuned.fit)], None));
+            }
+            let average = tuning.average(&start, &tuned.process, data, samples, seed)?;
+            Ok((average.fits, Some(average.effective_sample_size)))
+        });
+        let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
+        Ok((Mixture::Numbers(fits), size))
+    }
+
+    /// The rows to predict, in the columns of the model.
+    fn rows(&self, model: &KernelExpansion, aggregated: &Aggregated, console: &Console) -> Result<Table> {
+        let Some(path) = &self.rows_file else { return Ok(aggregated.data.rows.clone()) };
+        let options = RowOptions { table: &self.learn.data.table, cells: CellArgs::default(), console };
+        let rows = options.table.source(path).open()?;
+        let saved = SavedModel { model: model.clone(), covariance: None, groups: None };
+        Ok(rows_of(&saved, rows, (&[], None), options)?.1)
+    }
+}
+
+/// The contributions of the prior mean and of each target to the prediction of each row.
+fn contributions(
+    fits: &[(f64, AggregateFit)],
+    aggregated: &Aggregated,
+    rows: &Table,
+) -> Result<Vec<(String, Cells)>> {
+    let targets = &aggregated.data.targets;
+    let mut prior_mean = vec![0.0; rows.rows()];
+    let mut sums = vec![vec![0.0; rows.rows()]; targets.len()];
+    for (weight, fit) in fits {
+        let (mean, leverage) = (fit.model.intercept[0], fit.target_leverage(rows)?);
+        prior_mean.iter_mut().for_each(|sum| *sum += weight * mean);
+        for (t, sum) in sums.iter_mut().enumerate() {
+            let difference = targets[t] - mean * fit.constants()[t];
+            sum.iter_mut().enumerate().for_each(|(i, v)| *v += weight * leverage[(i, t)] * difference);
+        }
+    }
+    let names = aggregated.targets.iter().map(|name| format!("target {name}"));
+    let columns = names.zip(sums.into_iter().map(Cells::Numbers));
+    Ok([("prior_mean".to_string(), Cells::Numbers(prior_mean))].into_iter().chain(columns).collect())
+}
