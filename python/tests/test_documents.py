@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -177,7 +178,8 @@ def test_command_lines_run(path, folder):
     bin_folder = folder / "bin"
     bin_folder.mkdir()
     (bin_folder / "riesz").symlink_to(program)
-    environment = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+    folders = [str(bin_folder), str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]
+    environment = {**os.environ, "PATH": os.pathsep.join(folders)}
     for line, code in blocks(path, COMMANDS):
         script = ["bash", "-e", "-o", "pipefail", "-c", code]
         done = subprocess.run(script, env=environment, capture_output=True, text=True, timeout=60)
