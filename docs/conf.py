@@ -12,7 +12,7 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.intersphi
 # Every page with code is run when the site is built; a page that fails fails the build.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # per cell; other programs may share the cores
 nb_merge_streams = True
 myst_enable_extensions = ["dollarmath", "substitution"]
 myst_substitutions = {"kernels": f"```text\n{_core.kernel_help()}\n```"}
