@@ -5,6 +5,8 @@ command lines (``sh``, ``console``). The blocks of one document run in order, in
 tables below. A block that cannot run has the comment ``<!-- not run: REASON -->`` in the line above it.
 """
 
+import importlib
+import inspect
 import os
 import pathlib
 import re
@@ -14,6 +16,8 @@ import sys
 
 import numpy as np
 import pytest
+
+import riesz
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "crates/riesz-cli/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -203,3 +207,131 @@ def test_every_python_block_of_the_site_is_a_cell_or_has_a_reason():
     for path in DOCUMENTS[1:]:
         for line, _ in blocks(path, {"python"}):
             pytest.fail(f"{path.relative_to(ROOT)}:{line}: make it a code-cell, or say why it is not run")
+
+
+def cells(path):
+    """The code of the cells of a page, which the site runs in this order."""
+    return re.findall(
+        r"^```\{code-cell\}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_botorch_of_the_tutorial_runs(folder):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("botorch")
+    page = ROOT / "docs/tutorials/experiments.md"
+    botorch = re.search(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)[1]
+    names = {}
+    for code in [*cells(page)[:3], botorch]:
+        exec(code, names)
+    rows = torch.tensor(names["chosen"].to_numpy())
+    mean = names["botorch_model"].posterior(rows).mean.detach().numpy().ravel()
+    np.testing.assert_allclose(names["why"].predictions.ravel(), mean, rtol=1e-6)
+    assert names["why"].certificate.holds
+
+
+def public_names(text):
+    """Names such as ``riesz.plots.bar`` in a text."""
+    return set(re.findall(r"\briesz(?:\.[A-Za-z]\w+)+", text))
+
+
+def exists(name):
+    """Whether a dotted name is a module or an attribute of one."""
+    value, path = riesz, "riesz"
+    for part in name.split(".")[1:]:
+        path = f"{path}.{part}"
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            try:
+                value = importlib.import_module(path)
+            except ImportError:
+                return False
+    return True
+
+
+def test_names_in_the_documents_exist():
+    for path in DOCUMENTS:
+        for name in public_names(path.read_text(encoding="utf-8")):
+            private = re.search(r"\._", name)
+            assert private or exists(name), f"{path.relative_to(ROOT)}: {name}"
+    assert not exists("riesz.plots.pie")
+
+
+def test_flags_of_the_cheat_sheet_exist():
+    program = command()
+    if program is None:
+        pytest.skip("no command line was built; set RIESZ to its path")
+    page = (ROOT / "docs/reference/cheatsheet.md").read_text()
+    calls = [
+        code for code in re.findall(r"`(riesz [a-z][^`]*)`", page) if not code.startswith("riesz COMMAND")
+    ]
+    assert len(calls) > 20
+    groups = {"test", "prefer", "downscale", "causal", "distributed"}
+    helps = {}
+    for call in calls:
+        words = call.split()
+        name = tuple(words[1:3] if words[1] in groups else words[1:2])
+        if name not in helps:
+            done = subprocess.run([program, *name, "--help"], capture_output=True, text=True)
+            assert done.returncode == 0, f"riesz {' '.join(name)}"
+            helps[name] = done.stdout
+        for flag in re.findall(r"(?<!\S)--[a-z-]+", call):
+            assert re.search(rf"{flag}\b", helps[name]), f"{call}: {flag}"
+
+
+def test_the_gallery_has_every_plot():
+    gallery = (ROOT / "docs/gallery.md").read_text()
+    for name in riesz.plots.__all__:
+        assert f"plots.{name}(" in gallery, name
+
+
+def test_the_reference_lists_every_public_method():
+    page = (ROOT / "docs/reference/api.md").read_text()
+    module, missing = "riesz", []
+    for line, name, options in re.findall(r"^\.\. (\w+):: ([\w.]+)\n((?:   :.*\n)*)", page, re.MULTILINE):
+        module = name if line == "automodule" else module
+        members = re.search(r":members: (.+)", options)
+        if line != "autoclass" or members is None or "_" in name:
+            continue
+        path = name if name.startswith("riesz.") else f"riesz.{name}"
+        parent, _, last = path.rpartition(".")
+        of = vars(getattr(importlib.import_module(parent), last))
+        public = {
+            key for key, value in of.items() if key[0] != "_" and callable(value) and inspect.getdoc(value)
+        }
+        missing += [f"{path}.{key}" for key in public - set(members[1].split(", "))]
+    assert not missing
+
+
+READERS = [
+    "tutorials/forest",
+    "tutorials/experiments",
+    "tutorials/counts",
+    "tutorials/votes",
+    "tutorials/audit",
+]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_reader_finds_the_tutorial_in_one_click(reader):
+    for start in ("README.md", "docs/index.md"):
+        assert re.search(rf"\]\([^)]*\b{reader}\.md\)", (ROOT / start).read_text()), start
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_tutorial_is_short(reader):
+    page = (ROOT / "docs" / f"{reader}.md").read_text()
+    text = re.sub(r"^```.*?^```$|^---.*?^---$", "", page, flags=re.DOTALL | re.MULTILINE)
+    assert len(text.split()) <= 800
+
+
+def test_links_between_documents_lead_somewhere():
+    site = "https://github.com/riesz-rs/riesz/blob/main/"
+    for path in [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "experiments/README.md"]:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            if target.startswith(site):
+                assert (ROOT / target.removeprefix(site)).exists(), f"{path.relative_to(ROOT)}: {target}"
+            elif re.search(r"\.(md|svg|png)$", target) and not target.startswith("http"):
+                assert (path.parent / target).exists(), f"{path.relative_to(ROOT)}: {target}"
