@@ -184,6 +184,17 @@ def test_command_lines_run(path, folder):
     (bin_folder / "riesz").symlink_to(program)
     folders = [str(bin_folder), str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]
     environment = {**os.environ, "PATH": os.pathsep.join(folders)}
+    assert_commands_run(path, environment)
+    if path == ROOT / "README.md":  # the picture at its head is that of its commands
+        described = re.compile(r"<title>.*?</desc>", re.DOTALL)
+        committed = (ROOT / "docs/images/beeswarm.svg").read_text()
+        drawn = (folder / "beeswarm.svg").read_text()
+        assert described.search(drawn)[0] == described.search(committed)[0]
+        assert drawn.count("<path") == committed.count("<path")
+
+
+def assert_commands_run(path, environment):
+    """Runs the command lines of a document in order, in the working directory."""
     for line, code in blocks(path, COMMANDS):
         script = ["bash", "-e", "-o", "pipefail", "-c", code]
         done = subprocess.run(script, env=environment, capture_output=True, text=True, timeout=60)
