@@ -1,7 +1,15 @@
 """The build of the site: `.venv/bin/sphinx-build -W docs target/site`."""
 
+import pathlib
+import sys
+
 import riesz
 from riesz import _core
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import command_line
+
+command_line.write()  # reference/command-line.md, which git ignores
 
 project = "riesz"
 author = "the riesz authors"

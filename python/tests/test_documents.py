@@ -20,7 +20,9 @@ import pytest
 import riesz
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "crates/riesz-cli/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GENERATED = ROOT / "docs/reference/command-line.md"
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path != GENERATED]
+DOCUMENTS = [ROOT / "README.md", ROOT / "crates/riesz-cli/README.md", *PAGES]
 NOT_RUN = re.compile(r"<!-- not run: .+ -->")
 COMMANDS = {"sh", "console"}
 
@@ -290,6 +292,22 @@ def test_flags_of_the_cheat_sheet_exist():
             helps[name] = done.stdout
         for flag in re.findall(r"(?<!\S)--[a-z-]+", call):
             assert re.search(rf"{flag}\b", helps[name]), f"{call}: {flag}"
+
+
+def test_the_page_of_the_command_line_has_every_command(monkeypatch):
+    if command() is None:
+        pytest.skip("no command line was built; set RIESZ to its path")
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.setenv("RIESZ", command())
+    page = importlib.import_module("command_line").page()
+    # The script of a shell's completions lists all commands, too.
+    done = subprocess.run([command(), "completions", "fish"], capture_output=True, text=True, check=True)
+    names = set(re.findall(r"__fish_riesz_needs_command\" .*-a \"([a-z-]+)\"", done.stdout)) - {"help"}
+    assert len(names) > 10
+    for name in names:
+        assert re.search(rf"^## riesz {name}$", page, re.MULTILINE), name
+        assert re.search(rf"^Usage: riesz {name}\b", page, re.MULTILINE), name
+    assert "## riesz causal effect\n" in page
 
 
 def test_the_gallery_has_every_plot():
