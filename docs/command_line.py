@@ -13,14 +13,14 @@ HEAD = """# Command line
 This page has the help text of every command, as `riesz COMMAND --help` prints it. [The cheat
 sheet](cheatsheet.md) lists tasks with their calls, and [errors](errors.md) has the exit codes.
 """
-NO_PROGRAM = "\nThis build of the site had no command line: build it by `cargo build`, then build the site again.\n"
+NO_PROGRAM = "\nThis build of the site had no command line: run `cargo build`, then build the site again.\n"
 
 
 def program():
     """The path of the command line: `$RIESZ`, the build of this checkout, or the one on the search path."""
     built = [ROOT / "target/debug/riesz", ROOT / "target/release/riesz"]
-    found = [str(path) for path in built if path.exists()]
-    return os.environ.get("RIESZ") or next(iter(found), None) or shutil.which("riesz")
+    existing = [str(path) for path in built if path.exists()]
+    return os.environ.get("RIESZ") or next(iter(existing), None) or shutil.which("riesz")
 
 
 def help_of(path, words):

@@ -29,27 +29,26 @@ COMMANDS = {"sh", "console"}
 
 def blocks(path, languages):
     """The fenced blocks of a document in these languages that can run: line number and code."""
-    found, above, start, code = [], "", 0, None
+    matching, above, start, code = [], "", 0, None
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if code is None and (fence := re.fullmatch(r"```(\S+)", line)):
             wanted = fence[1] in languages and not NOT_RUN.fullmatch(above)
             start, code = number, []
         elif code is not None and line == "```":
             if wanted:
-                found.append((start, "\n".join(code)))
+                matching.append((start, "\n".join(code)))
             above, code = "", None
         elif code is not None:
             code.append(line)
         elif line:
             above = line
-    return found
+    return matching
 
 
 def command():
     """The path of the command line that was built from this checkout."""
     built = [ROOT / "target/debug/riesz", ROOT / "target/release/riesz"]
-    given = os.environ.get("RIESZ")
-    return given or next((str(path) for path in built if path.exists()), None)
+    return os.environ.get("RIESZ") or next((str(path) for path in built if path.exists()), None)
 
 
 def write_table(path, columns):
@@ -325,10 +324,12 @@ def test_the_reference_lists_every_public_method():
         if line != "autoclass" or members is None or "_" in name:
             continue
         path = name if name.startswith("riesz.") else f"riesz.{name}"
-        parent, _, last = path.rpartition(".")
-        of = vars(getattr(importlib.import_module(parent), last))
+        parent, _, class_name = path.rpartition(".")
+        attributes = vars(getattr(importlib.import_module(parent), class_name))
         public = {
-            key for key, value in of.items() if key[0] != "_" and callable(value) and inspect.getdoc(value)
+            key
+            for key, value in attributes.items()
+            if key[0] != "_" and callable(value) and inspect.getdoc(value)
         }
         missing += [f"{path}.{key}" for key in public - set(members[1].split(", "))]
     assert not missing
