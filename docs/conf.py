@@ -1,7 +1,15 @@
 """The build of the site: `.venv/bin/sphinx-build -W docs target/site`."""
 
+import pathlib
+import sys
+
 import riesz
 from riesz import _core
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import command_line
+
+command_line.write()  # reference/command-line.md, which git ignores
 
 project = "riesz"
 author = "the riesz authors"
@@ -12,7 +20,7 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.intersphi
 # Every page with code is run when the site is built; a page that fails fails the build.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # per cell; other programs may share the cores
 nb_merge_streams = True
 myst_enable_extensions = ["dollarmath", "substitution"]
 myst_substitutions = {"kernels": f"```text\n{_core.kernel_help()}\n```"}

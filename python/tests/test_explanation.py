@@ -193,8 +193,7 @@ def test_frames_are_read_back(data, single, three):
             if e is estimated:
                 np.testing.assert_array_equal(loaded.std_error, e.std_error)
             assert (
-                loaded.exactness == ("estimated" if e is estimated else "unknown")
-                and loaded.sampling is None
+                loaded.exactness == ("estimated" if e is estimated else "unknown") and loaded.sampling is None
             )
             assert loaded.certificate is None and loaded.bound is None and loaded.data.shape == (6, 0)
             first = loaded if e is single else loaded[..., 0]

@@ -70,7 +70,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def glossary_rows():
-    for line in (ROOT / "docs" / "glossary.md").read_text().splitlines():
+    for line in (ROOT / "docs" / "reference" / "glossary.md").read_text().splitlines():
         cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
         if len(cells) == 5 and "`" in line:
             yield cells

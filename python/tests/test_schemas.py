@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 import riesz
 
-SCHEMAS = pathlib.Path(__file__).parents[2] / "docs" / "schemas"
+SCHEMAS = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 
 
 def explanations():

@@ -201,7 +201,7 @@ PAIRS = {
     "GaussianProcessClassifier": gaussian_process.GaussianProcessClassifier,
 }
 
-#: Defaults that differ: scikit-learn's and riesz's. Each has a line in docs/scikit-learn.md.
+#: Defaults that differ: scikit-learn's and riesz's. Each has a line in docs/reference/scikit-learn.md.
 OTHER_DEFAULTS = {
     "SVC": {"probability": ("deprecated", False), "random_state": (None, 0)},
     "GaussianProcessRegressor": {"alpha": (1e-10, None), "normalize_y": (False, True)},
@@ -215,7 +215,7 @@ MISSING = {
 #: Names that scikit-learn's classes have by accident: parameters of other classes with the same base class.
 ACCIDENTAL = {"unused_param", "nu", "epsilon", "class_weight", "probability"}
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "scikit-learn.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "scikit-learn.md"
 
 
 def section_of_page(name):

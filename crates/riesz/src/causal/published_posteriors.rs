@@ -1,5 +1,5 @@
 //! Published posteriors of an effect, for comparison with this crate's (Chau 2023, chapter 4 and appendix B;
-//! with the corrections of docs/errata.md).
+//! with the corrections of docs/background/errata.md).
 //!
 //! In the source f has the prior `GP(0, r)` with `r(y, y') = ∫ k(y, u) k(u, y') dν(u)`, so that f is an
 //! element of the space of k. The embedding μ of the mediators' distribution has the prior `k_Ω ⊗ r`, and is
