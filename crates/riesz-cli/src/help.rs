@@ -110,8 +110,8 @@ fn shortened_argument(argument: Arg) -> Arg {
     let argument = match argument.get_help().map(ToString::to_string) {
         None => argument,
         Some(text) => {
-            let whole = argument.get_long_help().map_or_else(|| text.clone(), ToString::to_string);
-            argument.help(first_sentence(&text)).long_help(whole)
+            let description = argument.get_long_help().map_or_else(|| text.clone(), ToString::to_string);
+            argument.help(first_sentence(&text)).long_help(description)
         }
     };
     let is_required = argument.is_required_set();
@@ -156,12 +156,12 @@ mod tests {
         command.build();
         let mut unseen: Vec<&str> = ADVANCED.to_vec();
         for_each_command(&mut command, &mut |command| {
-            let whole = command.render_long_help().to_string();
+            let long_help = command.render_long_help().to_string();
             let longs: Vec<_> =
                 command.get_arguments().filter_map(Arg::get_long).map(str::to_string).collect();
             unseen.retain(|name| !longs.iter().any(|long| long == name));
             for long in command.get_arguments().filter(|a| !a.is_hide_set()).filter_map(Arg::get_long) {
-                assert!(whole.contains(&format!("--{long}")), "{}: --{long}", command.get_name());
+                assert!(long_help.contains(&format!("--{long}")), "{}: --{long}", command.get_name());
             }
         });
         assert!(unseen.is_empty(), "{unseen:?}");

@@ -65,12 +65,7 @@ impl MapContent {
     }
 
     /// The page, without a table of bags.
-    pub fn page<'p>(
-        &'p self,
-        title: &'p str,
-        places: Places<'p>,
-        axes: [&'p str; 2],
-    ) -> DownscalePage<'p> {
+    pub fn page<'p>(&'p self, title: &'p str, places: Places<'p>, axes: [&'p str; 2]) -> DownscalePage<'p> {
         DownscalePage {
             title,
             quantity: &self.quantity,
