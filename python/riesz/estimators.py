@@ -721,6 +721,13 @@ class KernelRidge(DualCoefficientsMixin, _Protecting, MultiOutputMixin, _Regress
         KernelRidge
             The fitted estimator.
         """
+        if isinstance(self.kernel, str) and self.kernel == "linear" and isinstance(self.gamma, numbers.Real):
+            warnings.warn(
+                f"KernelRidge: gamma = {self.gamma!r} has no effect with kernel = 'linear', the default: "
+                "give another kernel, such as 'rbf', or leave gamma out",
+                UserWarning,
+                stacklevel=2,
+            )
         rows, targets, names = self._targets(X, y, several=True)
         weights = _weights(sample_weight, rows)
         kernel = self._kernel(rows, names, weights)
