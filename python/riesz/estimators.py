@@ -209,7 +209,8 @@ class _KernelMachine(BaseEstimator):
         if isinstance(gamma, str):
             raise ValueError(
                 f"gamma = {gamma!r}: it is a positive number, 'scale', 'auto' or None, or for the kernels "
-                "'rbf' and 'laplacian' 'median' or 'median_per_feature'"
+                "'rbf' and 'laplacian' 'median' or 'median_per_feature'; the kernel here is "
+                f"{self.kernel!r}"  # type: ignore[attr-defined]
             )
         return _positive("gamma", gamma)
 

@@ -754,7 +754,7 @@ def test_settings_that_make_no_sense(regression):
         (riesz.KernelRidge(gamma="mean", kernel="rbf"), "gamma = 'mean': .* 'median'"),
         (
             riesz.KernelRidge(gamma="median", kernel="poly"),
-            "gamma = 'median': .* for the kernels 'rbf' and 'laplacian'",
+            "gamma = 'median': .* for the kernels 'rbf' and 'laplacian' .*; the kernel here is 'poly'",
         ),
         (riesz.KernelRidge(kernel=RBF("mean")), "length_scale = 'mean'"),
         (riesz.KernelRidge(kernel=RBF("median", columns=[])), "."),
