@@ -138,6 +138,23 @@ class NoProbabilitiesMixin:
         raise AttributeError(NO_PROBABILITIES)
 
 
+class DualCoefficientsMixin:
+    """Attributes of kernel ridge regression: support points and their coefficients."""
+
+    _one_target: bool
+
+    @property
+    def X_fit_(self) -> np.ndarray:
+        """The support points, (n, d): the training rows of positive weight, or the landmarks."""
+        return fitted_expansion(self, "X_fit_").points
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """Coefficients of the support points, (n,) or (n, targets)."""
+        coef = fitted_expansion(self, "dual_coef_").coef
+        return coef[:, 0] if self._one_target else coef
+
+
 class MarginalLikelihoodMixin:
     """The log marginal likelihood as a method, as scikit-learn's Gaussian processes have it."""
 

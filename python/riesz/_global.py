@@ -164,6 +164,13 @@ class SobolIndices:
         """Draws the parts of the variance of a single output by :func:`riesz.plots.bar`."""
         return plots.bar(self.explanation, ax, max_display)
 
+    def __repr__(self) -> str:
+        outputs = 1 if np.ndim(self.first_order) == 1 else self.first_order.shape[1]
+        head = f"<riesz.SobolIndices: {len(self.feature_names)} features"
+        if outputs > 1:
+            return f"{head}, {outputs} outputs>"
+        return f"{head}; Shapley effects: {_largest(self.feature_names, self.shapley_effects)}>"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SageValues:
@@ -238,6 +245,17 @@ class SageValues:
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
         """Draws the values by :func:`riesz.plots.bar`."""
         return plots.bar(self.explanation, ax, max_display)
+
+    def __repr__(self) -> str:
+        losses = f"{self.measure} {self.loss:.4g}, of the constant prediction {self.base_loss:.4g}"
+        return f"<riesz.SageValues: {losses}; values: {_largest(self.feature_names, self.values)}>"
+
+
+def _largest(names: list[str], values: np.ndarray) -> str:
+    """Returns the five largest values with their names, as text."""
+    order = np.argsort(-values, kind="stable")
+    shown = [f"{names[j]} {values[j]:.4g}" for j in order[:5]]
+    return ", ".join([*shown, *(["…"] if len(order) > 5 else [])])
 
 
 #: The columns of data frames by the names of indices.

@@ -4,6 +4,7 @@ scikit-learn's Gaussian processes."""
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,9 @@ _JOB = json.dumps(
     }
 )
 
+#: Maximum number of rows between which medians are taken, as in the core.
+_MEDIAN_ROWS = 1000
+
 
 @dataclass(frozen=True, repr=False)
 class _Resolved(rk.Kernel):
@@ -51,11 +55,19 @@ class Expression(rk.Kernel):
 
     def _fitted_to(self, X, names, levels=None):
         levels = list(levels or [None] * len(names))
-        rows = (list(names), levels, np.ascontiguousarray(X, dtype=np.float64))
-        survey = _core.survey_rows(_JOB, (rows, np.zeros((len(X), 1)), None), 1)
+        numbers = np.ascontiguousarray(self._rows_of_rules(X), dtype=np.float64)
+        rows = (list(names), levels, numbers)
+        survey = _core.survey_rows(_JOB, (rows, np.zeros((len(numbers), 1)), None), 1)
         tuned, _ = _core.tune_fit(_JOB, survey, self.text, False)
         kernel, _ = json.loads(tuned)
         return _Resolved(_core.kernel_terms(json.dumps(kernel)))
+
+    def _rows_of_rules(self, X: np.ndarray) -> np.ndarray:
+        """Returns the rows from which length scales are computed. A survey has its own order of rows, so they
+        are chosen here: medians use evenly spaced rows, and the rule "scale" uses the survey's sample."""
+        if len(X) <= _MEDIAN_ROWS or re.search(r"=\s*scale\b", self.text):
+            return X
+        return X[np.arange(_MEDIAN_ROWS) * len(X) // _MEDIAN_ROWS]
 
     def _terms(self, names):
         raise TypeError(

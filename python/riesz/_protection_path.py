@@ -55,6 +55,19 @@ class ProtectionPath:
         """Draws the path by :func:`riesz.plots.protection_path`."""
         return plots.protection_path(self, ax=ax)
 
+    def __repr__(self) -> str:
+        protected = ", ".join(self.protected)
+        lines = [
+            f"  {strength:.4g}: score {score:.4g}, importance {sum(self._protected_importances(k)):.4g}"
+            for k, (strength, score) in enumerate(zip(self.strengths, self.scores))
+        ]
+        return "\n".join([f"<riesz.ProtectionPath: {protected} protected, by strength:", *lines]) + ">"
+
+    def _protected_importances(self, k: int) -> list[float]:
+        """Returns the importances of the protected features at strength k."""
+        rows = zip(self.feature_names, self.importances[k])
+        return [float(importance) for name, importance in rows if name in self.protected]
+
 
 def protection_path(
     estimator: Any, X: Any, y: Any, strengths: Sequence[float], *, X_test: Any = None, y_test: Any = None

@@ -1,36 +1,43 @@
 """Kernel machines with scikit-learn's contract, fitted by riesz.
 
 The estimators can be cloned, pickled and used in pipelines and grid searches. They take arrays of numbers and
-data frames. ``kernel`` is ``"rbf"``, ``"laplacian"``, ``"linear"`` or ``"poly"``, with ``gamma``, ``degree``
-and ``coef0`` as in scikit-learn, or a kernel of :mod:`riesz.kernels`. The fitted model is ``expansion_`` and
-its kernel is ``kernel_``. :class:`riesz.Explainer` takes the estimator itself.
+data frames. The fitted model is ``expansion_`` and its kernel is ``kernel_``. :class:`riesz.Explainer` takes
+the estimator itself. Parameters, defaults and fitted attributes are those of scikit-learn's class of the same
+name; :doc:`scikit-learn` lists every difference.
 
-``gamma`` is a number or a rule that computes length scales from the rows: ``"scale"`` and ``"auto"`` as in
-scikit-learn, ``"median"`` and ``"median_per_feature"`` as in :mod:`riesz.kernels`. If rows have weights,
-``"scale"`` uses the weighted variance. A row of weight 2 then has the same effect as two rows, as
-scikit-learn requires of estimators; scikit-learn's own rule counts each row once.
-``class_weight="balanced"`` uses weighted counts too, as scikit-learn's ``LogisticRegression`` does and its
-``SVC`` does not. To get scikit-learn's numbers, give ``gamma=1 / (X.shape[1] * X.var())`` and the class
+``kernel`` is a name, a kernel of :mod:`riesz.kernels`, or an expression of the command line. The names
+``"rbf"``, ``"laplacian"``, ``"linear"``, ``"poly"`` and ``"sigmoid"`` have ``gamma``, ``degree`` and
+``coef0`` as in scikit-learn. An expression such as ``"0.5 * rbf(ard) + linear"`` does not use these
+parameters: length scales that it leaves out are medians of the rows, and columns are not standardised.
+Gaussian processes read ``"rbf"`` and the other names as expressions, and also take kernels of
+``sklearn.gaussian_process.kernels``.
+
+``gamma`` is a number, ``None`` for 1 over the number of columns, or a rule that computes length scales from
+the rows: ``"scale"`` and ``"auto"`` as in scikit-learn, ``"median"`` and ``"median_per_feature"`` as in
+:mod:`riesz.kernels`. If rows have weights, ``"scale"`` uses the weighted variance. A row of weight 2 then has
+the same effect as two rows, as scikit-learn requires of estimators; scikit-learn's own rule counts each row
+once. ``class_weight="balanced"`` uses weighted counts too, as scikit-learn's ``LogisticRegression`` does and
+its ``SVC`` does not. To get scikit-learn's numbers, give ``gamma=1 / (X.shape[1] * X.var())`` and the class
 weights as a dict.
 
 ``alpha="auto"`` and ``C="auto"`` choose the value that predicts held-out rows best. If the length scales come
 from the rows, their best common multiple is chosen as well. Length scales that are given as numbers stay
-fixed, and all length scales stay fixed if features are protected. ``folds`` is the number of
-cross-validation folds. The chosen values are in ``alpha_`` or ``C_`` and in ``kernel_``. If there are more
-than 2,000 rows (1,000 with ``folds``), the search uses a random subset of that size, and the final model is
-fitted to all rows; the model card records this.
+fixed, and all length scales stay fixed if features are protected. ``folds`` is the number of cross-validation
+folds. The chosen values are in ``alpha_`` or ``C_`` and in ``kernel_``. If there are more than 2,000 rows
+(1,000 with ``folds``), the search uses a random subset of that size, and the final model is fitted to all
+rows; the model card records this.
 
 Data frames may have columns of categories (text, and pandas' ``category``). The kernel reads the numeric
 columns and is multiplied by one factor for each column of categories. The factor is 1 if two rows have the
-same level and less if their levels differ (:class:`riesz.kernels.Categorical`), as on the command line.
-Later rows may have any category of the type ``category``; a column of text may only have levels of the
-training rows. ``expansion_.with_unseen()`` returns the same model, which accepts other levels as unknown.
+same level and less if their levels differ (:class:`riesz.kernels.Categorical`), as on the command line. Later
+rows may have any category of the type ``category``; a column of text may only have levels of the training
+rows. ``expansion_.with_unseen()`` returns the same model, which accepts other levels as unknown.
 
 The types of text columns follow the rules of the command line (:doc:`tables`). Texts that are all numbers are
 read as numbers, with a warning; thousands separators, a currency or a unit are allowed. Codes with leading
-zeros are categories. A column whose texts differ in nearly every row is refused.
-``columns={"zip": "text", "age": "number"}`` overrides these rules. There is a warning for a numeric column
-that only numbers the rows, or that contains marks of missing values such as -9999."""
+zeros are categories. A column whose texts differ in nearly every row is refused. ``columns={"zip": "text",
+"age": "number"}`` overrides these rules. There is a warning for a numeric column that only numbers the rows,
+or that contains marks of missing values such as -9999."""
 
 from __future__ import annotations
 
@@ -55,11 +62,11 @@ from . import kernels as rk
 from ._expansion import Expansion, deviations_of
 from ._fitted_attributes import (
     NO_PROBABILITIES,
+    DualCoefficientsMixin,
     MarginalLikelihoodMixin,
     NoProbabilitiesMixin,
     ProcessAttributesMixin,
     SupportVectorMixin,
-    fitted_expansion,
 )
 from ._kernel_expressions import as_kernel, scales_come_from_rows
 from ._model_loading import Read, with_class_sums
@@ -202,7 +209,8 @@ class _KernelMachine(BaseEstimator):
         if isinstance(gamma, str):
             raise ValueError(
                 f"gamma = {gamma!r}: it is a positive number, 'scale', 'auto' or None, or for the kernels "
-                "'rbf' and 'laplacian' 'median' or 'median_per_feature'"
+                "'rbf' and 'laplacian' 'median' or 'median_per_feature'; the kernel here is "
+                f"{self.kernel!r}"  # type: ignore[attr-defined]
             )
         return _positive("gamma", gamma)
 
@@ -582,7 +590,7 @@ class _Protecting:
         return getattr(self, "_path", {})
 
 
-class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
+class KernelRidge(DualCoefficientsMixin, _Protecting, MultiOutputMixin, _Regressor):
     """Kernel ridge regression: ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, as in scikit-learn.
 
     If features are protected, ``protect_strength / n Σ φ²`` over their Shapley values φ is added
@@ -714,6 +722,13 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         KernelRidge
             The fitted estimator.
         """
+        if isinstance(self.kernel, str) and self.kernel == "linear" and isinstance(self.gamma, numbers.Real):
+            warnings.warn(
+                f"KernelRidge: gamma = {self.gamma!r} has no effect with kernel = 'linear', the default: "
+                "give another kernel, such as 'rbf', or leave gamma out",
+                UserWarning,
+                stacklevel=2,
+            )
         rows, targets, names = self._targets(X, y, several=True)
         weights = _weights(sample_weight, rows)
         kernel = self._kernel(rows, names, weights)
@@ -742,17 +757,6 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         )
         self.alpha_ = self._chosen
         return self
-
-    @property
-    def X_fit_(self) -> np.ndarray:
-        """The support points, (n, d): the training rows of positive weight, or the landmarks."""
-        return fitted_expansion(self, "X_fit_").points
-
-    @property
-    def dual_coef_(self) -> np.ndarray:
-        """Coefficients of the support points, (n,) or (n, targets)."""
-        coef = fitted_expansion(self, "dual_coef_").coef
-        return coef[:, 0] if self._one_target else coef
 
 
 class SVR(SupportVectorMixin, _Regressor):

@@ -7,6 +7,9 @@ multiplied with each other and with numbers:
 >>> RBF(length_scale=2.0, columns=["age", "bmi"]) + 0.5 * Linear()
 RBF(length_scale=2.0, columns=['age', 'bmi']) + Constant(0.5) * Linear()
 
+Arguments have scikit-learn's names. GPyTorch's ``lengthscale``, ``period_length``, ``power`` and ``offset``,
+the command line's ``period`` and scikit-learn's ``constant_value`` are taken too.
+
 In estimators, which have rows, ``length_scale`` may also be ``"median"``, the median distance between two
 rows in a factor's columns, or ``"median_per_feature"``, the median distance between two values of each
 column; both use at most 1,000 rows. If a data frame has columns of categories, a factor without ``columns``
@@ -63,8 +66,15 @@ _ARGUMENTS = {kind: arguments for kind, _, arguments in _core.factors()}
 _MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52", float("inf"): "rbf"}
 
 
-#: Names of arguments in other places, and the names here: of GPyTorch and of the command line.
-_ALIASES = {"lengthscale": "length_scale", "period": "periodicity", "period_length": "periodicity"}
+#: Names of arguments in GPyTorch, on the command line and in scikit-learn, and the names here.
+_ALIASES = {
+    "lengthscale": "length_scale",
+    "period": "periodicity",
+    "period_length": "periodicity",
+    "power": "degree",
+    "offset": "coef0",
+    "constant_value": "value",
+}
 
 
 class Kernel:
@@ -786,5 +796,5 @@ def _accept_aliases(factor: type[Kernel]) -> None:
     factor.__init__ = init  # type: ignore[method-assign]
 
 
-for _class_name in set(_CLASSES.values()):
+for _class_name in {*_CLASSES.values(), "Constant"}:
     _accept_aliases(globals()[_class_name])

@@ -725,7 +725,7 @@ def test_settings_that_make_no_sense(regression):
         (riesz.GaussianProcessRegressor(n_targets=2), "n_targets = 2, but y has 1"),
         (riesz.GaussianProcessRegressor(alpha=np.ones(50)), "alpha is an array"),
         (riesz.GaussianProcessRegressor(copy_X_train="no"), "copy_X_train = 'no'"),
-        (riesz.KernelRidge(gamma=-2.0), "gamma = -2.0"),
+        (riesz.KernelRidge(kernel="rbf", gamma=-2.0), "gamma = -2.0"),
         (riesz.SVR(C=0.0), "C = 0"),
         (riesz.SVR(max_iter=0), "max_iter = 0"),
         (riesz.SVC(class_weight={7: 1.0}), "class_weight names 7"),
@@ -754,7 +754,7 @@ def test_settings_that_make_no_sense(regression):
         (riesz.KernelRidge(gamma="mean", kernel="rbf"), "gamma = 'mean': .* 'median'"),
         (
             riesz.KernelRidge(gamma="median", kernel="poly"),
-            "gamma = 'median': .* for the kernels 'rbf' and 'laplacian'",
+            "gamma = 'median': .* for the kernels 'rbf' and 'laplacian' .*; the kernel here is 'poly'",
         ),
         (riesz.KernelRidge(kernel=RBF("mean")), "length_scale = 'mean'"),
         (riesz.KernelRidge(kernel=RBF("median", columns=[])), "."),

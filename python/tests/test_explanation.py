@@ -507,7 +507,7 @@ def test_hostile_input(data, tmp_path):
         ),
         (lambda: riesz.Expansion(0 * riesz.kernels.RBF(), X, y), ValueError, "the kernel is zero"),
         (lambda: riesz.Expansion(riesz.kernels.RBF(), X, y * np.inf), ValueError, ""),
-        (lambda: riesz.kernels.RBF(lengthscale=1.0), TypeError, "lengthscale"),
+        (lambda: riesz.kernels.RBF(length=1.0), TypeError, "length"),
     ]
     for act, kind, culprit in cases:
         with pytest.raises(kind, match=culprit):

@@ -1,5 +1,6 @@
 """Kernels by name, as expressions, as objects and from scikit-learn are the same kernels everywhere."""
 
+import inspect
 import os
 import pathlib
 import subprocess
@@ -48,6 +49,22 @@ def test_expressions_are_the_kernels_that_they_write(model, data):
         clone(model).set_params(kernel="rbg").fit(X, target)
     with pytest.raises(TypeError, match="kernel = 3: it is a kernel of riesz.kernels or an expression such"):
         clone(model).set_params(kernel=3).fit(X, target)
+
+
+def test_medians_of_many_rows_are_those_of_kernel_objects():
+    rng = np.random.default_rng(0)
+    X = np.cumsum(rng.normal(size=(2600, 3)), axis=0)
+    y = rng.normal(size=2600)
+    for text, kernel, near in [
+        ("rbf(length_scale=median)", RBF("median"), 1e-12),
+        ("rbf(length_scale=median_per_feature)", RBF("median_per_feature"), 1e-12),
+        # As for gamma="scale", from a sample.
+        ("rbf(length_scale=scale)", RBF(np.sqrt(3 * X.var() / 2)), 0.01),
+    ]:
+        actual, expected = (riesz.KernelRidge(kernel=k, n_landmarks=5).fit(X, y) for k in (text, kernel))
+        np.testing.assert_allclose(
+            actual.kernel_.length_scale, expected.kernel_.length_scale, rtol=near, err_msg=text
+        )
 
 
 def test_expressions_read_names_and_categories(data):
@@ -174,6 +191,9 @@ def test_arguments_have_the_names_of_other_libraries():
     for alias in ("period", "period_length", "periodicity"):
         assert Periodic(2.0, **{alias: 12.0}) == Periodic(2.0, 12.0)
     assert RBF(lengthscale=2.0) == RBF(length_scale=2.0)
+    assert Polynomial(power=2, offset=0.5) == Polynomial(degree=2, coef0=0.5)
+    assert Constant(constant_value=2.0) == Constant(2.0)
+    assert list(inspect.signature(Periodic).parameters) == ["length_scale", "periodicity", "columns"]
     with pytest.raises(TypeError, match="Periodic: period and periodicity are the same argument: give one"):
         Periodic(period=1.0, periodicity=2.0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'period'"):

@@ -93,6 +93,18 @@ def test_attributes_of_kernel_ridge_are_scikit_learns(data):
             np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-6, atol=1e-8)
 
 
+def test_a_width_without_effect_is_named(data):
+    X, y = data
+    with pytest.warns(UserWarning, match="gamma = 0.3 has no effect with kernel = 'linear', the default"):
+        model = riesz.KernelRidge(gamma=0.3).fit(X, y)
+    theirs = kernel_ridge.KernelRidge(gamma=0.3).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), theirs.predict(X), rtol=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        riesz.KernelRidge(kernel="rbf", gamma=0.3).fit(X, y)
+        riesz.KernelRidge(kernel="linear").fit(X, y)
+
+
 @pytest.mark.parametrize("normalize_y", [True, False])
 @pytest.mark.parametrize("several", [True, False])
 def test_attributes_of_gaussian_processes_are_scikit_learns(data, normalize_y, several):

@@ -22,7 +22,7 @@ def main():
     y = X[:, 0] - X[:, 1] * X[:, 2]
     kernel = Constant(1.5) * RBF([1.0, 2.0, 1.5])
     models = {
-        "ridge": riesz.KernelRidge(alpha=0.1, gamma=0.5).fit(X, y),
+        "ridge": riesz.KernelRidge(alpha=0.1, kernel="rbf", gamma=0.5).fit(X, y),
         "process": riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(X, y),
         "classifier": riesz.GaussianProcessClassifier(kernel, optimizer=None).fit(X, y > 0),
     }

@@ -140,6 +140,12 @@ class LandmarkFit:
         names, levels = self.expansion.feature_names, self.expansion._core.levels
         return self._fitting.bounds((names, levels, as_numbers(X, names, levels=levels)))
 
+    def __repr__(self) -> str:
+        size = f"{self.n_landmarks} landmarks from {self.n_rows} rows"
+        # A classifier has no ridge.
+        ridge = "" if np.isnan(self.alpha) else f", alpha {self.alpha:.4g}"
+        return f"<riesz.distributed.LandmarkFit: {size}{ridge}>"
+
 
 def fit(
     data: Any,
