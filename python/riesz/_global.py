@@ -326,15 +326,15 @@ def _typical(cells: np.ndarray, weights: np.ndarray | None) -> Any:
         return str(values[counts.argmax()])
 
 
-def _is_function(
-    model: Any, background: Any, groups: Groups | None, weights: Any, game: str
-) -> Explainer | None:
+def _is_function(model: Any, background: Any, groups: Groups | None, weights: Any) -> Explainer | None:
     """Returns the explainer of a model without exact values, whose function can be called; otherwise
     ``None``."""
     if background is None or isinstance(model, Expansion) or hasattr(model, "expansion_"):
         return None
     try:
-        explainer = Explainer(model, background, game=game, groups=groups, background_weights=weights)
+        explainer = Explainer(
+            model, background, game="interventional", groups=groups, background_weights=weights
+        )
     except UnsupportedModelError:
         return None
     is_exact = explainer._cores and explainer.exactness == "exact"
@@ -440,7 +440,7 @@ def sobol_indices(
     >>> bool((error < 4 * estimated.std_error["shapley_effects"]).all())
     True
     """
-    explainer = _is_function(model, background, groups, background_weights, "marginal_product")
+    explainer = _is_function(model, background, groups, background_weights)
     if explainer is not None:
         if posterior or n_samples:
             raise ValueError("posterior: a function has none: leave posterior and n_samples out")
@@ -599,7 +599,7 @@ def sage_values(
     if not is_whole(n_orders) or n_orders < 1:
         raise ValueError(f"n_orders = {n_orders!r}: it is a whole number, at least 1")
     background = X if background is None else background
-    function = _is_function(model, background, groups, background_weights, "interventional")
+    function = _is_function(model, background, groups, background_weights)
     if function is not None:
         return _sage_of_function(function, model, X, y, int(n_orders), int(random_state))
     explainer, part, active_players = single_expansion(
