@@ -317,6 +317,34 @@ def test_ranks_match_the_command_line(votes, tmp_path):
     pd.testing.assert_frame_equal(told.drop(columns="item"), ours.drop(columns="item"), rtol=1e-9, atol=1e-9)
 
 
+@with_command
+def test_items_with_names_only_have_homes_and_ties(players, tmp_path):
+    _, matches = players
+    matches = matches.assign(at=np.resize(["left", "right", "none"], len(matches)))
+    matches.loc[::9, "outcome"] = "tie"
+    matches.drop(columns="season").to_csv(tmp_path / "games.csv", index=False)
+    options = "--home at --ties model"
+    seed = check_random_state(3).randint(2**31 - 1)
+    told = pd.read_csv(io.StringIO(run(tmp_path, f"prefer rank games.csv {options} --seed {seed}")))
+    model = riesz.PreferenceClassifier("utility", ability=True, ties="model")
+    model.fit(None, matches, home="at")
+    assert model.utility_variance_ == 0 and model.ability_variance_ > 0 and model.home_variance_ > 0
+    ours = rankability(model, random_state=3).to_frame()
+    assert list(told.item) == list(ours.item)
+    columns = ["rank", "utility", "elo"]
+    pd.testing.assert_frame_equal(told[columns], ours[columns], rtol=1e-5)
+    run(tmp_path, f"prefer fit games.csv {options} -o m.riesz")
+    again = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
+    model.save(tmp_path / "ours.riesz")
+    told = run(tmp_path, "prefer predict ours.riesz --left p1 --right p2 --at-home left")
+    told = pd.read_csv(io.StringIO(told)).iloc[0]
+    for fitted in (model, again, riesz.PreferenceClassifier.load(tmp_path / "ours.riesz")):
+        probabilities = fitted.predict_proba("p1", ["p2"], home="left")[0]
+        np.testing.assert_allclose(probabilities[[1, 2]], [told.probability, told.probability_tie], rtol=1e-5)
+    with pytest.raises(ValueError, match="ability=True"):
+        riesz.PreferenceClassifier().fit(None, matches)
+
+
 def test_elo_ratings_are_abilities_on_another_scale(votes):
     model = riesz.PreferenceClassifier("bradley_terry").fit(None, votes)
     ranking = rankability(model, random_state=0)
@@ -554,6 +582,16 @@ def test_standard_errors_of_indices_cover_the_exact_values():
             covered[name] += ((low <= getattr(exact, name)) & (getattr(exact, name) <= high)).sum()
     for name, count in covered.items():
         assert count >= 120 * 0.95 - 4 * np.sqrt(120 * 0.95 * 0.05), (name, count)
+
+
+def test_models_without_exact_indices_are_called(data):
+    """A polynomial kernel is no sum of products over features; its machine is a function."""
+    X, y = data
+    model = riesz.SVR(kernel="poly").fit(X, y)
+    found = riesz.sobol_indices(model, X, n_evaluations=20_000)
+    same = riesz.sobol_indices(lambda rows: model.predict(rows), X, n_evaluations=20_000)
+    np.testing.assert_allclose(found.total_order, same.total_order, rtol=1e-9)
+    assert found.std_error is not None
 
 
 def test_groups_weights_and_outputs_of_functions(data):
