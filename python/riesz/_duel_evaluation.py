@@ -279,22 +279,24 @@ class _Comparison:
             sample_weight=None if weight is None else weight[training],
             **(self._circumstances(training) if has_circumstances else {}),
         )
-        left, right = (self._items_at(model, side[test]) for side in self.numbers())
+        left, right = (side[test] for side in self.numbers())
+        if getattr(model, "model", None) == "bradley_terry":
+            # Items without duels have equal abilities, so their odds are even without rounding errors.
+            abilities = np.array(list(model.abilities_.values()))
+            return (1 / (1 + np.exp(abilities[right] - abilities[left]))).tolist()
         probabilities = model.predict_proba(
-            left, right, **(self._circumstances(test) if has_circumstances else {})
+            self._items_at(left),
+            self._items_at(right),
+            **(self._circumstances(test) if has_circumstances else {}),
         )
         ties = 0.5 * probabilities[:, 2] if probabilities.shape[1] > 2 else 0.0
         return (probabilities[:, 1] + ties).tolist()
 
-    def _items_at(self, model: Any, numbers: np.ndarray) -> Any:
-        if getattr(model, "model", None) == "bradley_terry":
-            index = (
-                NameList.of_duels(self.pairs).index
-                if self.items is None
-                else getattr(self.items, "index", None)
-            )
-            labels = range(len(self.items)) if index is None or callable(index) else list(index)
-            return [str(labels[number]) for number in numbers]
+    def _items_at(self, numbers: np.ndarray) -> Any:
+        """Returns items by their numbers."""
+        if self.items is None:
+            index = NameList.of_duels(self.pairs).index
+            return [str(index[number]) for number in numbers]
         return self.items.iloc[numbers] if hasattr(self.items, "iloc") else np.asarray(self.items)[numbers]
 
     def _circumstances(self, duels: np.ndarray) -> dict[str, Any]:

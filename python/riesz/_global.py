@@ -16,7 +16,7 @@ import numpy as np
 from . import _core, plots
 from ._black_box import _function_outputs, _row_numbers, _row_selector
 from ._core import UnsupportedModelError
-from ._expansion import Expansion, write
+from ._expansion import write
 from ._explainer import Explainer
 from ._explanation import Explanation, check_suffix, joined
 from ._model_loading import Part
@@ -344,20 +344,31 @@ def _typical(cells: np.ndarray, weights: np.ndarray | None) -> Any:
         return str(values[counts.argmax()])
 
 
-def _is_function(
+def _expansion_or_function(
     model: Any, background: Any, groups: Groups | None, weights: Any, game: str
-) -> Explainer | None:
-    """Returns the explainer of a model without exact values, whose function can be called; otherwise
-    ``None``."""
-    if background is None or isinstance(model, Expansion) or hasattr(model, "expansion_"):
-        return None
+) -> tuple[Explainer, tuple[Part, list[Any]] | None]:
+    """Returns the explainer of a model, and its expansion with its players if it is one kernel model; the
+    function of other models is called."""
     try:
-        explainer = Explainer(model, background, game=game, groups=groups, background_weights=weights)
+        explainer, part, players = single_expansion(model, background, groups, weights, game)
+    except UnsupportedModelError as error:
+        return _function_explainer(model, background, groups, weights, error), None
+    return explainer, (part, players)
+
+
+def _function_explainer(
+    model: Any, background: Any, groups: Groups | None, weights: Any, error: UnsupportedModelError
+) -> Explainer:
+    """Returns an explainer whose function is called, or raises ``error`` if the model has none."""
+    try:
+        explainer = Explainer(
+            model, background, game="interventional", groups=groups, background_weights=weights
+        )
     except UnsupportedModelError:
-        return None
-    is_exact = explainer._cores and explainer.exactness == "exact"
-    has_function = explainer._imported.function is not None and explainer._texts is None
-    return explainer if has_function and not is_exact else None
+        raise error from None
+    if explainer._imported.function is None or explainer._texts is not None:
+        raise error
+    return explainer
 
 
 def single_expansion(
@@ -458,16 +469,16 @@ def sobol_indices(
     >>> bool((error < 4 * estimated.std_error["shapley_effects"]).all())
     True
     """
-    explainer = _is_function(model, background, groups, background_weights, "marginal_product")
-    if explainer is not None:
+    explainer, found = _expansion_or_function(
+        model, background, groups, background_weights, "marginal_product"
+    )
+    if found is None:
         if posterior or n_samples:
             raise ValueError("posterior: a function has none: leave posterior and n_samples out")
         if str(index).lower() != "shapley":
             raise ValueError(f"index = {index!r}: the indices of functions are those of index='shapley'")
         return _sobol_of_function(explainer, n_evaluations, random_state)
-    explainer, part, active_players = single_expansion(
-        model, background, groups, background_weights, "marginal_product"
-    )
+    part, active_players = found
     if not is_whole(n_samples) or n_samples < 0 or (n_samples and not posterior):
         raise ValueError(
             f"n_samples = {n_samples!r}: it is a whole number, and samples are from a posterior: give "
@@ -498,7 +509,13 @@ def sobol_indices(
         }
         return core, {**shares, "variance": variance}, bounds * scale
 
-    core, indices, bounds = find(None)
+    try:
+        core, indices, bounds = find(None)
+    except UnsupportedModelError as error:
+        if posterior or str(index).lower() != "shapley":
+            raise
+        function = _function_explainer(model, background, groups, background_weights, error)
+        return _sobol_of_function(function, n_evaluations, random_state)
     single = len(bounds) == 1
     shaped = {name: values[0] if single else values.T for name, values in indices.items()}
     draws_by_name = None
@@ -617,12 +634,10 @@ def sage_values(
     if not is_whole(n_orders) or n_orders < 1:
         raise ValueError(f"n_orders = {n_orders!r}: it is a whole number, at least 1")
     background = X if background is None else background
-    function = _is_function(model, background, groups, background_weights, "interventional")
-    if function is not None:
-        return _sage_of_function(function, model, X, y, int(n_orders), int(random_state))
-    explainer, part, active_players = single_expansion(
-        model, background, groups, background_weights, "interventional"
-    )
+    explainer, found = _expansion_or_function(model, background, groups, background_weights, "interventional")
+    if found is None:
+        return _sage_of_function(explainer, model, X, y, int(n_orders), int(random_state))
+    part, active_players = found
     rows = explainer._model_rows(explainer._background, "background")[0]
     labelled_rows = explainer._model_rows(explainer._select_columns(X, "X"), "X")[0]
     core, numbers, classes = part.expansion._core, None, None
@@ -679,6 +694,11 @@ def _sage_of_function(
     assert inputs.rows is not None
     first = inputs.function(inputs.rows[2][:1])
     numbers, classes = _labels_of_function(model, y, first.shape[1])
+    if classes is not None and not (first.min() >= 0 and np.isclose(first.sum(), 1.0, atol=1e-6)):
+        raise ValueError(
+            "y holds classes, and the function's outputs are no probabilities: give a function with one "
+            "probability per class, such as model.predict_proba"
+        )
     core = _core.sage_of_function(
         inputs.function,
         inputs.rows,

@@ -98,6 +98,7 @@ class Rankability:
 
         Examples
         --------
+        >>> import riesz
         >>> duels = [("ann", "bob")] * 3 + [("bob", "ann")] + [("bob", "cleo")] * 2 + [("cleo", "bob")]
         >>> model = riesz.PreferenceClassifier("bradley_terry").fit(None, duels)
         >>> rating, interval = rankability(model, random_state=0).elo()

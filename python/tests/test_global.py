@@ -197,10 +197,10 @@ def test_what_is_refused():
     svc = SVC().fit(X, y > 0)
     with pytest.raises(ValueError):
         riesz.sage_values(svc, X, ["a"] * 80)
-    with pytest.raises(riesz.UnsupportedModelError):
-        riesz.sobol_indices(lambda rows: rows.sum(axis=1), X)
-    with pytest.raises(riesz.UnsupportedModelError):
-        riesz.sobol_indices(SVR(kernel="poly").fit(X, y), X)
+    with pytest.raises(ValueError, match="those of index='shapley'"):
+        riesz.sobol_indices(lambda rows: rows.sum(axis=1), X, index="moebius")
+    with pytest.raises(ValueError, match="no probabilities"):
+        riesz.sage_values(lambda rows: rows[:, :2], X, y > 0)
     with pytest.raises(ValueError, match="posterior"):
         riesz.sobol_indices(SVR().fit(X, y), X, posterior=True)
     with pytest.raises(ValueError, match="outputs"):

@@ -289,7 +289,7 @@ impl Sage {
         game: &RowLosses<'_, F>,
         none: &[f64],
         grand: &[f64],
-    ) -> std::result::Result<(Vec<Vec<f64>>, Vec<f64>, usize), E>
+    ) -> std::result::Result<SampledContributions, E>
     where
         E: From<Error>,
         F: Fn(&Table) -> std::result::Result<Matrix, E>,
@@ -344,6 +344,9 @@ impl Sage {
         Ok((sums, means.iter().map(error).collect(), evaluations))
     }
 }
+
+/// The values by player and row, their standard errors over orders, and the number of valued coalitions.
+type SampledContributions = (Vec<Vec<f64>>, Vec<f64>, usize);
 
 /// The values by player and row, with the losses from which they are computed.
 struct Contributions {

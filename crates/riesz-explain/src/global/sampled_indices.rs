@@ -292,3 +292,41 @@ impl<'a> Sampler<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fair signs x, and f(x) = 2 x₀ + x₁ x₂ with the variance 4 + 1.
+    #[test]
+    fn indices_match_the_closed_form() {
+        let signs: Vec<[f64; 3]> =
+            (0..8_u8).map(|k| [0, 1, 2].map(|j| f64::from(k >> j & 1) * 2.0 - 1.0)).collect();
+        let inputs = Background::from(Table::from_rows(&signs).unwrap());
+        let function = |rows: &Table| -> Result<Matrix> {
+            let value = |i: usize| 2.0 * rows.get(i, 0) + rows.get(i, 1) * rows.get(i, 2);
+            Ok(Matrix::column_vector((0..rows.rows()).map(value).collect()))
+        };
+        let found =
+            SampledSensitivity { samples: 4000, ..Default::default() }.run(&inputs, function).unwrap();
+        assert!((found.effects.values.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!((found.variance[0] - 5.0).abs() < 0.5 && found.evaluations == 40_000);
+        for (shares, expected) in [
+            (&found.first_order, [0.8, 0.0, 0.0]),
+            (&found.effects, [0.8, 0.1, 0.1]),
+            (&found.total_order, [0.8, 0.2, 0.2]),
+        ] {
+            for (j, expected) in expected.into_iter().enumerate() {
+                let (value, error) = (shares.values[j], shares.std_error[j]);
+                assert!((value - expected).abs() < 4.0 * error && error < 0.03, "{j}: {value} ± {error}");
+            }
+        }
+        let constant = |rows: &Table| -> Result<Matrix> { Ok(Matrix::zeros(rows.rows(), 1)) };
+        let found = SampledSensitivity { samples: 10, ..Default::default() }.run(&inputs, constant).unwrap();
+        assert!(found.effects.values.iter().all(|share| share.is_nan()));
+        let wrong = |_: &Table| -> Result<Matrix> { Ok(Matrix::zeros(3, 1)) };
+        assert!(SampledSensitivity::default().run(&inputs, wrong).is_err());
+        let few = SampledSensitivity { samples: 1, ..Default::default() };
+        assert!(few.run(&inputs, function).is_err());
+    }
+}

@@ -86,6 +86,9 @@ fn draw_units<T: Ord>(units: impl IntoIterator<Item = T>, share: f64, seed: u64)
         .collect()
 }
 
+/// Probabilities that differ by less than the inverse of this power of 2 are equal in accuracy and AUC.
+const EQUAL_PROBABILITIES: f64 = (1_u64 << 40) as f64;
+
 /// Scores of predicted probabilities.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbabilityScores {
@@ -107,7 +110,11 @@ impl ProbabilityScores {
         // Every duel counts from both sides, so that scores do not depend on the order of the items.
         let duels = probability.iter().zip(outcome);
         let both_sides: Vec<(f64, f64)> = duels.flat_map(|(p, y)| [(*p, *y), (1.0 - p, 1.0 - y)]).collect();
-        let untied: Vec<(f64, f64)> = both_sides.iter().copied().filter(|(_, y)| *y != 0.5).collect();
+        // A duel and the same duel with its sides exchanged have equal probabilities but for rounding errors,
+        // which must not decide accuracy and AUC.
+        let on_grid = |p: f64| (p * EQUAL_PROBABILITIES).round() / EQUAL_PROBABILITIES;
+        let decided = both_sides.iter().filter(|(_, y)| *y != 0.5);
+        let untied: Vec<(f64, f64)> = decided.map(|(p, y)| (on_grid(*p), *y)).collect();
         let correctness = |(p, y): &(f64, f64)| match p.total_cmp(&0.5) {
             std::cmp::Ordering::Equal => 0.5,
             side => f64::from(u8::from(side.is_gt() == (*y > 0.5))),
@@ -321,6 +328,9 @@ mod tests {
         assert!((scores.log_loss - loss).abs() < 1e-15);
         let swapped = ProbabilityScores::from_probabilities(&[0.2, 0.7, 0.4, 0.5], &[0.0, 1.0, 1.0, 0.0]);
         assert!((swapped.log_loss - scores.log_loss).abs() < 1e-15 && swapped.auc == scores.auc);
+        // Rounding errors do not change the order: with exchanged sides, both duels have the same probability.
+        let noisy = ProbabilityScores::from_probabilities(&[0.7, 0.3 - 1e-16, 0.5 + 1e-16], &[1.0, 1.0, 1.0]);
+        assert_eq!((noisy.accuracy, noisy.auc), (0.5, 0.5));
         let coin_scores = ProbabilityScores::from_probabilities(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);
         assert_eq!((coin_scores.accuracy, coin_scores.auc), (0.5, 0.5));
         assert!((coin_scores.log_loss - std::f64::consts::LN_2).abs() < 1e-15);
