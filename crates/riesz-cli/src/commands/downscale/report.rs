@@ -145,7 +145,7 @@ pub fn run(
 /// A description of how a bag's value is aggregated from its rows' values.
 fn adds_up(link: Link, unit: TargetUnit, members: &Members) -> String {
     let (factor, weighting) = match &members.weight {
-        Some(name) => (format!(", factor times its ‘{name}’"), format!(", weighted by ‘{name}’")),
+        Some(name) => (format!(", each times its ‘{name}’"), format!(", weighted by ‘{name}’")),
         None => Default::default(),
     };
     match (link, unit) {
