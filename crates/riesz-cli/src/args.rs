@@ -20,6 +20,7 @@ use crate::exit::{Failure, Result};
 use crate::io::csv::Decimal;
 use crate::io::input::{OpenTable, ReadOptions, TableFile};
 use crate::io::model_rows::{CellPolicy, MissingCells, UnseenLevels, typical_value};
+use crate::output_format::TABLES;
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -72,10 +73,10 @@ impl Global {
             (None, Some("parquet" | "pq")) => Ok(Format::Parquet),
             (None, Some("json")) => Ok(Format::Json),
             (None, None | Some("csv")) => Ok(Format::Csv),
-            (None, Some(other)) => Err(Failure::input(format!(
-                "tables are written as .csv, .parquet or .json, not as .{other}: give one of these endings, \
-                 or --format; pages and pictures are made by 'riesz report' and 'riesz plot'"
-            ))),
+            (None, Some(_)) => match output {
+                Some(path) => TABLES.check(path).map(|()| Format::Csv),
+                None => Ok(Format::Csv),
+            },
         }
     }
 

@@ -80,8 +80,8 @@ pub fn mixture_predictions(parts: &[(f64, Posterior<'_>)], rows: &Table) -> ries
     Ok(vec![mean, sd, quantile(-NORMAL), quantile(NORMAL)])
 }
 
-/// The quantile of a mixture of normal distributions (weight, mean, standard deviation) at the probability that
-/// a standard normal number is below `sds`.
+/// The quantile of a mixture of normal distributions (weight, mean, standard deviation) at the probability
+/// that a standard normal number is below `sds`.
 fn mixture_quantile(parts: &[(f64, f64, f64)], sds: f64) -> f64 {
     let below = |x: f64, (weight, mean, sd): &(f64, f64, f64)| {
         // `positive` is the probability that a normal number is positive.

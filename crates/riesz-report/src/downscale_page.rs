@@ -235,13 +235,7 @@ fn bag_table(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
         .try_for_each(|actual| check_length("numbers of bags", count, actual, "one for each bag"))?;
     let differences: Option<Vec<f64>> =
         bags.observed.map(|(_, values)| values.iter().zip(bags.map.0).map(|(z, map)| z - map).collect());
-    let mut order: Vec<usize> = (0..count).collect();
-    if let Some(differences) = &differences {
-        // Bags without an observation come last.
-        let size = |k: usize| if differences[k].is_nan() { -1.0 } else { differences[k].abs() };
-        order.sort_by(|&a, &b| size(b).total_cmp(&size(a)));
-    }
-    order.truncate(MOST_BAGS);
+    let order = listed_bags(count, differences.as_deref());
     let ranking = page.explanation.ranking(0);
     let (shown_features, omitted_features) = ranking.split_at(ranking.len().min(MOST_FEATURES));
     let mut columns = vec![bags.column.to_string(), "rows".into()];
@@ -306,6 +300,18 @@ fn bag_table(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
     }));
     let caption = caption_of_bags(bags, page.link, differences.as_deref());
     Ok(context! { head => format!("By {}", bags.column), caption, columns, rows })
+}
+
+/// The bags that the table lists: those with the largest differences first, and bags without an observation
+/// last.
+fn listed_bags(count: usize, differences: Option<&[f64]>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    if let Some(differences) = differences {
+        let size = |k: usize| if differences[k].is_nan() { -1.0 } else { differences[k].abs() };
+        order.sort_by(|&a, &b| size(b).total_cmp(&size(a)));
+    }
+    order.truncate(MOST_BAGS);
+    order
 }
 
 /// The description of the table of bags.

@@ -213,7 +213,7 @@ impl NamedBags {
     /// A description of how a bag's value is aggregated from its rows' values.
     fn description(&self, link: Link, unit: TargetUnit) -> String {
         let (factor, weighting) = match &self.weight {
-            Some(name) => (format!(", factor times its ‘{name}’"), format!(", weighted by ‘{name}’")),
+            Some(name) => (format!(", each times its ‘{name}’"), format!(", weighted by ‘{name}’")),
             None => Default::default(),
         };
         match (link, unit) {

@@ -241,7 +241,7 @@ impl Canvas {
         self.push(&format!("<path d=\"{d}Z\" fill=\"{fill}\"{opacity}/>\n"));
     }
 
-    /// Draws an area bounded by rings, of which the even-odd rule decides which are holes, with a thin border.
+    /// Draws an area bounded by rings with a thin border; the even-odd rule decides which rings are holes.
     pub(crate) fn area(&mut self, rings: &[Vec<(f64, f64)>], paint: Paint) {
         // Points that a picture cannot tell apart are left out, as outlines may have many thousands.
         let visible = |ring: &Vec<(f64, f64)>| {

@@ -18,6 +18,8 @@ pub trait Family: std::fmt::Debug + Clone + Send + Sync + 'static {
     const PREFIX: &'static str = "";
     /// The flag that all of these flags require, if any.
     const REQUIRES: Option<&'static str> = None;
+    /// Whether the flags have an index of values, whose largest sets `--order` determines.
+    const HAS_ORDER: bool = false;
     /// The settings.
     fn settings() -> Vec<&'static Setting>;
     /// The help text of a setting.
@@ -52,6 +54,7 @@ impl Explained {
 }
 
 impl Family for Explained {
+    const HAS_ORDER: bool = true;
     fn settings() -> Vec<&'static Setting> {
         settings_of(&Self::SUBJECTS).map(|question_setting| &question_setting.setting).collect()
     }
@@ -197,8 +200,21 @@ impl<F: Family> SettingArgs<F> {
     }
 }
 
+/// The flag of the largest order of interactions, which becomes part of the index.
+const ORDER: &str = "order";
+
+fn order_arg() -> Arg {
+    Arg::new(ORDER)
+        .long(ORDER)
+        .value_name("N")
+        .requires("index")
+        .value_parser(clap::value_parser!(u8).range(2..=8))
+        .help("With an --index of interactions: the largest number of features in a set [default: 2]")
+}
+
 impl<F: Family> Args for SettingArgs<F> {
     fn augment_args(command: Command) -> Command {
+        let command = if F::HAS_ORDER { command.arg(order_arg()) } else { command };
         F::settings().into_iter().fold(command, |command, setting| {
             let mut arg = Arg::new(Self::flag(setting.name))
                 .long(Self::flag(setting.name))
@@ -253,7 +269,18 @@ impl<F: Family> FromArgMatches for SettingArgs<F> {
             let text = matches.get_one::<String>(&Self::flag(setting.name))?;
             Some((setting.name.to_string(), value(setting.range, text)))
         });
-        Ok(Self { entries: entries.collect(), family: PhantomData })
+        let mut entries: Vec<(String, Value)> = entries.collect();
+        let order = if F::HAS_ORDER { matches.get_one::<u8>(ORDER) } else { None };
+        if let Some(order) = order {
+            match entries.iter_mut().find(|(name, _)| name == "index") {
+                Some((_, Value::String(index))) if !index.contains('(') => *index += &format!("({order})"),
+                _ => {
+                    let reason = "--order is a number in brackets after --index already: leave it out\n";
+                    return Err(clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, reason));
+                }
+            }
+        }
+        Ok(Self { entries, family: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {

@@ -20,7 +20,7 @@ use crate::explain_run::Certificate;
 use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
 use crate::io::output::write_all;
-use crate::io::picture::check_page_name;
+use crate::output_format::PAGES;
 
 /// The bundled data: 442 patients, ten measurements and disease progression a year later.
 const DIABETES: &str = include_str!("../../data/diabetes.csv");
@@ -37,14 +37,13 @@ Examples:
   riesz demo -o report.html")]
 pub struct Args {
     /// Page to write
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = PAGES.parser())]
     pub output: Option<PathBuf>,
 }
 
 /// Fits two models, explains every row and prints the most important features.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.is_json_requested()?;
-    check_page_name(args.output.as_deref())?;
     let start = Instant::now();
     let rows = OpenTable::csv(Box::new(Cursor::new(DIABETES)), b',', "the bundled diabetes data")?;
     let header = rows.header().to_vec();

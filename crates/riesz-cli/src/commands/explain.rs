@@ -39,12 +39,13 @@ Examples:
 
 On a terminal a short table is printed: mean absolute values, and the values of the first rows. A
 file or a pipe gets all values, with the columns row (from 0), output, base_value, prediction and
-residual, and one column per feature; estimated values also have columns std_error:FEATURE. With
---covariance there are columns std:FEATURE, the posterior standard deviation of a value (value ±
-1.96 std is a 95 % interval), and the text gives for each row the posterior probability that the
-largest |value| is larger than the second, and that the three largest are the true ones. CSV and
-Parquet are streamed: memory does not grow with the number of
-rows. Exit code 1: a residual exceeds its proved bound.
+residual, and one column per feature; estimated values also have columns std_error:FEATURE. CSV and
+Parquet are streamed: memory does not grow with the number of rows. Exit code 1: a residual exceeds
+its proved bound.
+
+With --covariance there are columns std:FEATURE, the posterior standard deviation of a value (value
+± 1.96 std is a 95 % interval). The text gives for each row the posterior probability that the
+largest |value| is larger than the second, and that the three largest are the true ones.
 
 With --samples the table has one line per row, output and draw from the posterior of the values:
 row, output, sample (from 0), and one column per feature.

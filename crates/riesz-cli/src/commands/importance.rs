@@ -23,7 +23,7 @@ use crate::io::models::read_model;
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
 use crate::io::write::{Cells, TableWriter};
-use crate::output_format::Form;
+use crate::output_format::{Form, RESULTS};
 use crate::question_args::read_groups;
 
 /// Largest number of features that a page shows by name.
@@ -130,11 +130,7 @@ impl Importance {
 /// Computes the importance and writes it.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
-    let form = Form::choose(path, global).map_err(|other| {
-        Failure::input(format!(
-            "importance is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
-        ))
-    })?;
+    let form = Form::choose(path, global, RESULTS)?;
     let rows = args.features.open(&args.table, &args.rows)?;
     let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
     let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();

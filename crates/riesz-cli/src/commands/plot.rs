@@ -11,7 +11,7 @@ use riesz_report::{PLOTS, Plot, PlotOptions, Shows, Theme, render};
 use crate::args::{Format, Global, TableArgs};
 use crate::exit::{Failure, Result};
 use crate::io::models::read_explanation;
-use crate::io::picture::write_picture;
+use crate::io::picture::{in_pixels, write_picture};
 
 /// Arguments of `plot`.
 #[derive(Debug, clap::Args)]
@@ -67,18 +67,12 @@ pub struct Args {
 
 /// Draws a plot of an explanation.
 pub fn run(args: &Args, global: &Global) -> Result<()> {
-    let extension = args.output.as_ref().and_then(|p| p.extension()).map(|e| e.to_ascii_lowercase());
-    let pixels = match (global.format, extension) {
+    let pixels = match (global.format, args.output.as_deref()) {
         (Some(Format::Png), _) => true,
-        (Some(Format::Svg), _) => false,
+        (Some(Format::Svg), _) | (None, None) => false,
         (Some(_), _) => return Err(Failure::input("plots have two formats: give --format svg or png")),
-        (None, Some(extension)) if extension == "png" => true,
-        (None, Some(extension)) if extension != "svg" => {
-            return Err(Failure::input(
-                "the format of a plot is unknown: end the file name in .svg or .png, or give --format",
-            ));
-        }
-        (None, _) => false,
+        (None, Some(path)) if path.extension().is_none() => false,
+        (None, Some(path)) => in_pixels(path)?,
     };
     let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
     let explanation = read_explanation(&args.explanation, rows, &args.categorical)?;

@@ -15,7 +15,7 @@ use crate::explain_run::{Certificate, ExplainRequest, Explaining, ExplanationCol
 use crate::io::input::name_of;
 use crate::io::models::{FileContent, complete, read_any};
 use crate::io::output::write_all;
-use crate::io::picture::check_page_name;
+use crate::output_format::PAGES;
 use crate::program;
 
 /// Arguments of `report`.
@@ -47,8 +47,8 @@ pub struct Args {
     /// SOURCE_DATE_EPOCH sets another date instead
     #[arg(long)]
     pub no_date: bool,
-    /// Page to write [default: standard output]
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Page to write, .html [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = PAGES.parser())]
     pub output: Option<PathBuf>,
     /// Options for reading tables.
     #[command(flatten)]
@@ -69,7 +69,6 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if args.format.is_some() {
         return Err(Failure::input("a report is always HTML: leave --format out"));
     }
-    check_page_name(args.output.as_deref())?;
     let open = |path| args.features.open(&args.table, path);
     let rows = args.rows.as_deref().map(open).transpose()?;
     let table = &args.features.tables(&args.table);

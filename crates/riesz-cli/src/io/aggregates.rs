@@ -242,7 +242,8 @@ impl AggregateArgs {
         Ok(TrainingColumns { rows, bags, features, mediators, categorical, source })
     }
 
-    /// The name of the bag in each line of a table; areas without a column of names are called by their rows.
+    /// The name of the bag in each line of a table; areas without a column of names are called by their
+    /// rows.
     fn names_in(&self, table: &Columns) -> Result<Vec<String>> {
         let Some(bag) = &self.bag else {
             let name = |i| table.describe_row(i).split(" (").next().unwrap_or_default().to_string();

@@ -51,8 +51,8 @@ impl File<'_> {
 }
 
 impl File<'_> {
-    /// The names of the features of a LIBSVM model: the given ones, or the columns of the rows in their order;
-    /// empty for the default names.
+    /// The names of the features of a LIBSVM model: the given ones, or the columns of the rows in their
+    /// order; empty for the default names.
     fn feature_names(&self) -> Result<Vec<String>> {
         if !self.features.columns_in_order {
             return Ok(self.features.feature_names.names());
@@ -60,8 +60,8 @@ impl File<'_> {
         let name = name_of(self.path);
         let Some(rows) = self.rows else {
             return Err(Failure::input(format!(
-                "--columns-in-order takes the names of the features of {name} from a table of rows, and there \
-                 is none: give the names with --columns"
+                "--columns-in-order takes the names of the features of {name} from a table of rows, which is \
+                 missing: give the names with --columns"
             )));
         };
         let names = rows.header().to_vec();

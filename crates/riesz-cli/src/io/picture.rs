@@ -5,31 +5,16 @@ use std::path::Path;
 use riesz_report::{Svg, png};
 
 use super::output::write_all;
-use crate::exit::{Failure, Result};
+use crate::exit::Result;
+use crate::output_format::PICTURES;
 
 /// Number of pixels of a PNG file per unit of the drawing, in each direction.
 const SCALE: f32 = 2.0;
 
-/// Whether a picture with this file name is in pixels; other extensions than .svg and .png are refused.
+/// Whether a picture with this file name is in pixels; other endings than .svg and .png are refused.
 pub fn in_pixels(path: &Path) -> Result<bool> {
-    match path.extension().map(|end| end.to_ascii_lowercase()) {
-        Some(end) if end == "svg" => Ok(false),
-        Some(end) if end == "png" => Ok(true),
-        _ => Err(Failure::input(format!("{}: the name of a picture ends in .svg or .png", path.display()))),
-    }
-}
-
-/// Refuses a page whose file name does not end in .html or .htm.
-pub fn check_page_name(path: Option<&Path>) -> Result<()> {
-    let ending = path.and_then(Path::extension).map(|end| end.to_ascii_lowercase());
-    match (path, ending) {
-        (Some(path), Some(end)) if end != "html" && end != "htm" => Err(Failure::input(format!(
-            "{}: this is a page, whose name must end in .html; 'riesz explain' writes tables, and 'riesz \
-             plot' pictures",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
+    PICTURES.check(path)?;
+    Ok(path.extension().is_some_and(|end| end.eq_ignore_ascii_case("png")))
 }
 
 /// Writes a picture in the format of its file name's ending.

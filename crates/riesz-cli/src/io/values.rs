@@ -62,8 +62,8 @@ impl Writer {
         self.table.finish()?;
         if self.loses_metadata {
             note_once(
-                "a CSV file keeps the values only; .parquet and .json also keep the model, the game, the files \
-                 and the proved bounds",
+                "a CSV file keeps the values only; .parquet and .json also keep the model, the game, the \
+                 files and the proved bounds",
             );
         }
         Ok(())

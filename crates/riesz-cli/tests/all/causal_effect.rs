@@ -188,8 +188,8 @@ fn effects_are_explained_by_treatments() {
 fn one_more_row_is_worth_more_if_there_are_few() {
     let place = tables();
     let text = place.read("back-door.csv");
-    let half: Vec<&str> = text.lines().take(text.lines().count() / 4).collect();
-    place.write("quarter.csv", half.join("\n"));
+    let quarter: Vec<&str> = text.lines().take(text.lines().count() / 4).collect();
+    place.write("quarter.csv", quarter.join("\n"));
     let value = |file: &str| {
         let ask = format!("causal effect {file} --adjust Z --treatment X --outcome Y --baseline X=0");
         let options = "--hyperparameter-samples 2 --value-of-information";

@@ -313,7 +313,7 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         (format!("{COMMAND} --given dose=1"), "names are age"),
         (format!("{COMMAND} --level 95"), "give a number between 0 and 1"),
         (format!("{COMMAND} --categorical nothing"), "no study has a column 'nothing'"),
-        (format!("{COMMAND} --report effect.txt"), "the name of a page must end in .html"),
+        (format!("{COMMAND} --report effect.txt"), "pages are written as .html, not as .txt"),
         (COMMAND.replace("--graph g.txt ", ""), "give --graph; or, without a check, --adjust"),
         (COMMAND.replace("g.txt", "lost.txt"), "there is no such file"),
         (COMMAND.replace("--hyperparameter-samples 4", "--hyperparameter-samples 99999999999"), "memory"),

@@ -181,7 +181,10 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         assert_eq!(place.files(), before, "{options}");
     }
     place.bad(&format!("{COMMAND} -o next.svg"), "not as a picture");
-    place.bad(&format!("{COMMAND} -o next.html"), "not as a page");
+    place.bad(
+        &format!("{COMMAND} -o next.html"),
+        "suggestions are written as .csv, .parquet, .json or .txt, not as .html",
+    );
     place.bad(&format!("{COMMAND} -o next.xls"), "not as .xls");
     // A study with the name of another command is read as a file.
     place.bad("causal effect suggest s2.csv --randomized --treatment dose --outcome volume", "no such file");

@@ -392,10 +392,7 @@ fn maps_are_drawn() {
     );
     bad("--x east --y up -o a.svg", "there is no column 'up'");
     bad("--x district --y north -o a.svg", "of column 'district' is 'd00', which is not a number");
-    bad(
-        "--x east --y north -o a.pdf",
-        "the name of a picture ends in .svg or .png, and the name of a page in .html",
-    );
+    bad("--x east --y north -o a.pdf", "maps are written as .svg, .png or .html, not as .pdf");
     bad("--x east --y north --of std -o a.html", "--of std chooses what a picture shows");
     bad("--x east --y north --bag district -o a.svg", "--bag is an option of pages");
     bad("--x east --y north", "no output file is given: give -o FILE");

@@ -137,3 +137,17 @@ fn the_strongest_pairs_go_into_a_table() {
     let program = "explain cmd:cat train.csv --background train.csv --top-interactions 3";
     place.bad(program, "needs a model with a kernel");
 }
+
+#[test]
+fn the_order_of_interactions_is_an_option() {
+    let place = towns();
+    let explain = "explain m.riesz train.csv --background train.csv";
+    for index in ["k-sii", "stii"] {
+        let (by_option, _) = place.good(&format!("{explain} --index {index} --order 3"));
+        assert_eq!(by_option, place.good(&format!("{explain} --index {index}(3)")).0);
+        assert_ne!(by_option, place.good(&format!("{explain} --index {index}")).0);
+    }
+    place.bad(&format!("{explain} --index k-sii(3) --order 3"), "--order is a number in brackets");
+    place.bad(&format!("{explain} --order 3"), "--index");
+    place.bad(&format!("{explain} --index k-sii --order 9"), "2..=8");
+}

@@ -243,8 +243,8 @@ fn explanations_are_verified() {
 fn pages_are_not_written_under_other_names() {
     let place = place(RBF);
     place.good("explain m.model n.csv -o why.json");
-    place.bad("report why.json -o x.json", "this is a page, whose name must end in .html");
-    place.bad("demo -o x.svg", "this is a page, whose name must end in .html");
+    place.bad("report why.json -o x.json", "pages are written as .html, not as .json");
+    place.bad("demo -o x.svg", "pages are written as .html, not as .svg");
     assert!(!place.files().contains(&"x.json".to_string()));
 }
 

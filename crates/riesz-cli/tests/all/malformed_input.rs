@@ -194,7 +194,7 @@ fn questions_that_cannot_be_asked() {
         ("--groups g=a;h=a", "one group only"),
         ("--groups g;h=a", "cannot be read"),
         ("--format svg", "not for tables"),
-        ("-o why.html", "not as .html: give one of these endings, or --format"),
+        ("-o why.html", "not as .html; give one of these endings, or --format"),
         ("-o why.PNG", "tables are written as .csv, .parquet or .json, not as .png"),
         ("-o why.xlsx", "not as .xlsx"),
         ("-o no/such/place.csv", "cannot write"),

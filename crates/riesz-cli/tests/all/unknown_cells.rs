@@ -408,8 +408,8 @@ fn losses_are_attributed_with_missing_cells_of_rows_and_background() {
         |age: &str| text.replacen(first, &format!("{age},{}", first.split_once(',').unwrap().1), 1);
     place.write("gaps.csv", with_age(""));
     place.write("filled.csv", with_age(&median));
-    let sage = |file: &str, more: &str| {
-        place.good(&format!("importance m.riesz {file} --target y --background {file} {more}"))
+    let sage = |file: &str, options: &str| {
+        place.good(&format!("importance m.riesz {file} --target y --background {file} {options}"))
     };
     place.bad("importance m.riesz gaps.csv --target y", "or give --missing impute");
     assert_eq!(sage("gaps.csv", "--missing impute").0, sage("filled.csv", "").0);

@@ -1,7 +1,7 @@
 //! A map of places. Places that are points fall into the cells of a raster, which have the colour of the mean
-//! number, or of the most frequent level, of their places; places that are areas are drawn with their outlines.
-//! Longitudes and latitudes are drawn in the equirectangular projection: longitudes are scaled by the cosine of
-//! the middle latitude.
+//! number, or of the most frequent level, of their places. Places that are areas are drawn with their
+//! outlines. Longitudes and latitudes are drawn in the equirectangular projection: longitudes are scaled by
+//! the cosine of the middle latitude.
 
 use super::*;
 
@@ -69,11 +69,11 @@ impl NumberColours {
 
     fn paint(&self, value: f64) -> Paint {
         let [low, high] = self.ends;
-        self.at(if high > low { (value - low) / (high - low) } else { 0.5 })
+        self.paint_of_share(if high > low { (value - low) / (high - low) } else { 0.5 })
     }
 
     /// The colour of a share of the range, from 0 to 1.
-    fn at(&self, share: f64) -> Paint {
+    fn paint_of_share(&self, share: f64) -> Paint {
         if self.signed { Paint::Ramp(share) } else { Paint::Sequential(share) }
     }
 
@@ -129,7 +129,9 @@ fn draw_field(
             let ends = colours.ends.map(format::number);
             let labels = ends.each_ref().map(String::as_str);
             let bottom = top + height.min(220.0);
-            colour_bar(canvas, legend_frame, (top, bottom), (labels, title), |share| colours.at(share));
+            colour_bar(canvas, legend_frame, (top, bottom), (labels, title), |share| {
+                colours.paint_of_share(share)
+            });
             let [low, high] = colours.names();
             format!("{title} from {} ({low}) to {} ({high})", ends[0], ends[1])
         }

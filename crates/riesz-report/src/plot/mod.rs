@@ -755,8 +755,8 @@ fn signed_bar(canvas: &mut Canvas, (x, top): (f64, f64), height: f64, largest: f
     }
 }
 
-/// Draws a vertical bar of colours from low to high values, with its name; `paint` gives the colour of a share
-/// of the range.
+/// Draws a vertical bar of colours from low to high values, with its name; `paint` gives the colour of a
+/// share of the range.
 fn colour_bar(
     canvas: &mut Canvas,
     (x, room): (f64, f64),

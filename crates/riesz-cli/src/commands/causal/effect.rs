@@ -1,6 +1,6 @@
 //! `riesz causal effect TABLE…`: the estimated effect as text, table, JSON, picture and page.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::Table;
@@ -24,7 +24,7 @@ use crate::io::output::write_all;
 use crate::io::picture::write_picture;
 use crate::io::units::Units;
 use crate::io::write::TableWriter;
-use crate::output_format::Form;
+use crate::output_format::{EFFECTS, EXPLANATIONS, Form, PAGES};
 
 /// Arguments of `causal effect`.
 #[derive(Debug, clap::Args)]
@@ -82,15 +82,17 @@ pub struct EffectArgs {
     /// [default: text on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Also write exact Shapley values of the treatments, which add up to the effect at each row minus its mean
-    /// over the observed treatments: a table (.csv, .parquet), or .json for 'riesz plot' and 'riesz report'
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["baseline", "slope"])]
+    /// Also write exact Shapley values of the treatments, which add up to the effect at each row minus its
+    /// mean over the observed treatments: a table (.csv, .parquet), or .json for 'riesz plot' and 'riesz
+    /// report'
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = EXPLANATIONS.parser(),
+        conflicts_with_all = ["baseline", "slope"])]
     pub explain: Option<PathBuf>,
     /// Also give the share of the variance of the effect that one more row of each study would remove
     #[arg(long)]
     pub value_of_information: bool,
     /// Also write a page that opens in any browser, offline (.html)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = PAGES.parser())]
     pub report: Option<PathBuf>,
 }
 
@@ -171,22 +173,6 @@ fn level(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// The output format of `--output`; pages have an option of their own.
-fn form(args: &EffectArgs, global: &Global) -> Result<Form> {
-    match Form::choose(args.output.as_deref(), global) {
-        Ok(Form::Page) => Err(page_option_error()),
-        Ok(form) => Ok(form),
-        Err(other) => Err(Failure::input(format!(
-            "effects are written as .csv, .parquet, .svg, .png, .json or .txt, not as .{other}; pages are \
-             written with --report page.html"
-        ))),
-    }
-}
-
-fn page_option_error() -> Failure {
-    Failure::input("pages are written with --report: give this file name there")
-}
-
 /// The contrast between the two values of a binary treatment.
 struct AverageEffect {
     to: Table,
@@ -240,14 +226,7 @@ impl AverageEffect {
 /// Reads the studies, identifies and estimates the effect, and writes it.
 pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
-    let form = form(args, global)?;
-    if let Some(page) = &args.report
-        && !page
-            .extension()
-            .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
-    {
-        return Err(Failure::input(format!("{}: the name of a page must end in .html", page.display())));
-    }
+    let form = Form::choose(path, global, EFFECTS)?;
     let read = args.studies.read()?;
     read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));
     let observed = read.treatments()?;
@@ -295,34 +274,8 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         false => Vec::new(),
     };
     let information_text = effect_analysis::information_text(&information);
-    match form {
-        Form::Text => {
-            let average = match &average {
-                Some(contrast) => format!("{}: {}\n", contrast.name(), contrast.text(args.level)?),
-                None => String::new(),
-            };
-            let text = format!("{identified}{}{average}{information_text}", effect_output::text(&page)?);
-            write_all(path, text.as_bytes())?;
-        }
-        Form::Json => {
-            let mut record = effect_output::record(&page)?;
-            record["average_effect"] = match &average {
-                Some(contrast) => contrast.record(args.level)?,
-                None => Value::Null,
-            };
-            if args.value_of_information {
-                record["value_of_information"] = information.iter().cloned().collect();
-            }
-            write_all(path, format!("{record:#}\n").as_bytes())?;
-        }
-        Form::Table(format) => {
-            TableWriter::write_columns(path, format, effect_output::named(&effect_output::columns(&page)?))?
-        }
-        Form::Picture { pixels } => {
-            write_picture(path, render_effect(&page, &PlotOptions::default())?, pixels)?;
-        }
-        Form::Page => return Err(page_option_error()),
-    }
+    let result = EffectResult { page: &page, average: average.as_ref(), information: &information };
+    result.write((path, form), (&identified, &information_text))?;
     if let Some(file) = &args.report {
         write_all(Some(file), effect_report(&page)?.as_bytes())?;
     }
@@ -333,4 +286,53 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// An effect with its further results, in any output form.
+struct EffectResult<'a> {
+    page: &'a EffectPage<'a>,
+    average: Option<&'a AverageEffect>,
+    /// The value of one more row of each study; empty unless requested.
+    information: &'a [(String, f64)],
+}
+
+impl EffectResult<'_> {
+    /// Writes the result; the text begins with `identified` and ends with `information_text`.
+    fn write(
+        &self,
+        (path, form): (Option<&Path>, Form),
+        (identified, information_text): (&str, &str),
+    ) -> Result<()> {
+        let Self { page, average, information } = self;
+        match form {
+            Form::Text => {
+                let average = match average {
+                    Some(contrast) => format!("{}: {}\n", contrast.name(), contrast.text(page.level)?),
+                    None => String::new(),
+                };
+                let text = format!("{identified}{}{average}{information_text}", effect_output::text(page)?);
+                write_all(path, text.as_bytes())
+            }
+            Form::Json => {
+                let mut record = effect_output::record(page)?;
+                record["average_effect"] = match average {
+                    Some(contrast) => contrast.record(page.level)?,
+                    None => Value::Null,
+                };
+                if !information.is_empty() {
+                    record["value_of_information"] = information.iter().cloned().collect();
+                }
+                write_all(path, format!("{record:#}\n").as_bytes())
+            }
+            Form::Table(format) => {
+                let columns = effect_output::columns(page)?;
+                TableWriter::write_columns(path, format, effect_output::named(&columns))
+            }
+            Form::Picture { pixels } => {
+                write_picture(path, render_effect(page, &PlotOptions::default())?, pixels)
+            }
+            // The kind EFFECTS has no pages, which have an option of their own.
+            Form::Page => Ok(()),
+        }
+    }
 }

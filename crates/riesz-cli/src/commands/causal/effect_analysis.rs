@@ -120,7 +120,7 @@ impl Read {
     /// mediators of the last; of a single table, treatments and covariates.
     fn study_inputs(&self) -> Result<Vec<Table>> {
         if self.identification.is_single_table() {
-            return Ok(vec![beside(&self.treatments()?, self.covariates()?.as_ref())?]);
+            return Ok(vec![joined_columns(&self.treatments()?, self.covariates()?.as_ref())?]);
         }
         let studies = &self.gathered.studies;
         let inputs = studies.studies.iter().map(|study| {
@@ -128,7 +128,7 @@ impl Read {
                 IdentificationRoute::BackDoor(covariates) => Some(covariates),
                 _ => None,
             };
-            beside(&study.treatments, covariates)
+            joined_columns(&study.treatments, covariates)
         });
         let mut inputs: Vec<Table> = inputs.collect::<Result<_>>()?;
         inputs.push(studies.points.clone());
@@ -137,7 +137,7 @@ impl Read {
 }
 
 /// A table with the columns of both tables.
-fn beside(left: &Table, right: Option<&Table>) -> Result<Table> {
+fn joined_columns(left: &Table, right: Option<&Table>) -> Result<Table> {
     let Some(right) = right else { return Ok(left.clone()) };
     let columns = [left.columns(), right.columns()].concat();
     let values = [left.column_major(), right.column_major()].concat();

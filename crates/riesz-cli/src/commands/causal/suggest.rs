@@ -25,7 +25,7 @@ use crate::io::input::{described, name_of};
 use crate::io::output::write_all;
 use crate::io::units::Units;
 use crate::io::write::{Cells, TableWriter};
-use crate::output_format::Form;
+use crate::output_format::{Form, SUGGESTIONS};
 
 /// Arguments of `causal suggest`.
 #[derive(Debug, clap::Args)]
@@ -122,15 +122,14 @@ enum Written {
 }
 
 fn form(args: &SuggestArgs, global: &Global) -> Result<Written> {
-    let other = match Form::choose(args.output.as_deref(), global) {
-        Ok(Form::Text) => return Ok(Written::Text),
-        Ok(Form::Json) => return Ok(Written::Json),
-        Ok(Form::Table(format)) => return Ok(Written::Table(format)),
-        Ok(Form::Picture { .. }) => "a picture".into(),
-        Ok(Form::Page) => "a page".into(),
-        Err(ending) => format!(".{ending}"),
-    };
-    Err(Failure::input(format!("suggestions are written as .csv, .parquet, .json or .txt, not as {other}")))
+    match Form::choose(args.output.as_deref(), global, SUGGESTIONS)? {
+        Form::Text => Ok(Written::Text),
+        Form::Json => Ok(Written::Json),
+        Form::Table(format) => Ok(Written::Table(format)),
+        Form::Picture { .. } | Form::Page => Err(Failure::input(
+            "suggestions are written as tables, JSON or text: use --format csv, parquet, json or text",
+        )),
+    }
 }
 
 /// Reads the studies and trials, estimates the effect, and writes suggestions.

@@ -42,8 +42,8 @@ pub struct Args {
     /// Number of samples of the hyper-parameters; 0 for the best hyper-parameters only
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub hyperparameter_samples: usize,
-    /// Write the contribution of each target to each prediction instead: a column for each target, and one for
-    /// the prior mean. They add up to the prediction. For exact fits to numbers
+    /// Write the contribution of each target to each prediction instead: a column for each target, and one
+    /// for the prior mean. They add up to the prediction. For exact fits to numbers
     #[arg(long)]
     pub target_contributions: bool,
     /// Where to write the table [default: standard output]

@@ -1,6 +1,6 @@
 //! `riesz downscale map`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::KernelExpansion;
@@ -16,6 +16,7 @@ use crate::io::columns::Columns;
 use crate::io::geojson::{RowAreas, areas_of_rows};
 use crate::io::models::read_model;
 use crate::io::picture::drawn;
+use crate::output_format::MAPS;
 
 /// Arguments of `downscale map`.
 #[derive(Debug, Clone, clap::Args)]
@@ -64,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub background: Option<PathBuf>,
     /// Picture or page to write, .svg, .png or .html
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = MAPS.parser())]
     pub output: Option<PathBuf>,
     /// Options for reading tables.
     #[command(flatten)]
@@ -87,7 +88,9 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
             "no output file is given: give -o FILE, with the ending .svg, .png or .html",
         ));
     };
-    let is_page = is_page(path)?;
+    let is_page = path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"));
     if args.format.is_some() {
         return Err(Failure::input(
             "the ending of the output file determines the format: leave --format out",
@@ -151,18 +154,6 @@ impl Args {
                 "a map needs coordinates: give --x and --y, or --geojson FILE with --id COL",
             )),
         }
-    }
-}
-
-/// Whether the file name is that of a page, rather than a picture.
-fn is_page(path: &Path) -> Result<bool> {
-    match path.extension().map(|end| end.to_ascii_lowercase()) {
-        Some(end) if end == "html" || end == "htm" => Ok(true),
-        Some(end) if end == "svg" || end == "png" => Ok(false),
-        _ => Err(Failure::input(format!(
-            "{}: the name of a picture ends in .svg or .png, and the name of a page in .html",
-            path.display()
-        ))),
     }
 }
 

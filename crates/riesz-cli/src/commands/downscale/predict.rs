@@ -44,7 +44,8 @@ pub struct Args {
     /// Write N joint draws of the map at all rows from its posterior instead, drawn with --seed
     #[arg(long, value_name = "N", conflicts_with = "bags")]
     pub samples: Option<NonZeroUsize>,
-    /// Table of bags with their counts, to which rates are benchmarked; the rows must be all rows of their bags
+    /// Table of bags with their counts, to which rates are benchmarked; the rows must be all rows of their
+    /// bags
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires_all = ["bag", "target"])]
     pub bags: Option<PathBuf>,
     /// (--bags) Column of rows and of bags with the names of the bags

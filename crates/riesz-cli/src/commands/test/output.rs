@@ -17,16 +17,12 @@ use crate::explain_run::Certificate;
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
 use crate::io::write::{Cells, TableWriter};
-use crate::output_format::Form;
+use crate::output_format::{Form, RESULTS};
 use crate::question_args::read_groups;
 
 /// The output form of the result; forms that need attributions are refused with `--no-attribution`.
 pub fn form(args: &TestArgs, global: &Global) -> Result<Form> {
-    let form = Form::choose(args.output.as_deref(), global).map_err(|other| {
-        Failure::input(format!(
-            "the result is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
-        ))
-    })?;
+    let form = Form::choose(args.output.as_deref(), global, RESULTS)?;
     if args.no_attribution && !matches!(form, Form::Text | Form::Json) {
         return Err(Failure::input(
             "--no-attribution gives no values of features to show: write text or JSON, or leave it out",
