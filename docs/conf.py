@@ -32,4 +32,6 @@ suppress_warnings = ["intersphinx.external", "mystnb.unknown_mime_type"]
 
 html_theme = "furo"
 html_title = f"riesz {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 exclude_patterns = ["requirements.txt"]

@@ -271,26 +271,29 @@ def test_names_in_the_documents_exist():
     assert not exists("riesz.plots.pie")
 
 
-def test_flags_of_the_cheat_sheet_exist():
+def flags_of_calls(path):
+    """The calls ``riesz COMMAND …`` in the sentences and tables of a document, with their flags."""
+    for code in re.findall(r"`+(riesz [a-z][^`]*)`", path.read_text(encoding="utf-8")):
+        words = code.split()
+        groups = {"test", "prefer", "downscale", "causal", "distributed"}
+        name = tuple(words[1:3] if words[1] in groups and len(words) > 2 else words[1:2])
+        yield code, name, re.findall(r"(?<!\S)--[a-zA-Z-]+", code)
+
+
+def test_flags_in_the_documents_exist():
     program = command()
     if program is None:
         pytest.skip("no command line was built; set RIESZ to its path")
-    page = (ROOT / "docs/reference/cheatsheet.md").read_text()
-    calls = [
-        code for code in re.findall(r"`(riesz [a-z][^`]*)`", page) if not code.startswith("riesz COMMAND")
-    ]
-    assert len(calls) > 20
-    groups = {"test", "prefer", "downscale", "causal", "distributed"}
     helps = {}
-    for call in calls:
-        words = call.split()
-        name = tuple(words[1:3] if words[1] in groups else words[1:2])
-        if name not in helps:
-            done = subprocess.run([program, *name, "--help"], capture_output=True, text=True)
-            assert done.returncode == 0, f"riesz {' '.join(name)}"
-            helps[name] = done.stdout
-        for flag in re.findall(r"(?<!\S)--[a-z-]+", call):
-            assert re.search(rf"{flag}\b", helps[name]), f"{call}: {flag}"
+    for path in DOCUMENTS:
+        for call, name, flags in flags_of_calls(path):
+            if name not in helps:
+                done = subprocess.run([program, *name, "--help"], capture_output=True, text=True)
+                assert done.returncode == 0, f"{path.relative_to(ROOT)}: {call}"
+                helps[name] = done.stdout
+            for flag in flags:
+                assert re.search(rf"{flag}\b", helps[name]), f"{path.relative_to(ROOT)}: {call}: {flag}"
+    assert len(helps) > 15
 
 
 def test_the_page_of_the_command_line_has_every_command(monkeypatch):
