@@ -59,8 +59,8 @@ def read_duel_table(
     if outcome_column is None and (stated or isinstance(outcome, str)):
         argument = "outcome" if isinstance(outcome, str) else stated[0]
         raise ValueError(
-            f"{argument}: the columns '{side_columns[0]}' and '{side_columns[1]}' already say who won: leave it "
-            "out, or name other columns with sides=(left, right)"
+            f"{argument}: the columns '{side_columns[0]}' and '{side_columns[1]}' already say who won: "
+            "leave it out, or name other columns with sides=(left, right)"
         )
     read = {name: _cells_of(duels, header, name, value) for name, value in arguments.items()}
     if not stated and outcome_column is not None:
