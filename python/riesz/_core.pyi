@@ -392,10 +392,10 @@ class TestResult:
     @property
     def record(self) -> str: ...
 
-def test_record(record: str, of: tuple[bool, str, str]) -> str: ...
+def test_record(record: str, subject_names: tuple[bool, str, str]) -> str: ...
 def test_page(
     record: str,
-    of: tuple[bool, str, str],
+    subject_names: tuple[bool, str, str],
     title: str | None,
     samples: tuple[_Rows, _Rows] | None,
     facts: list[tuple[str, str]],

@@ -125,7 +125,13 @@ class KernelTestResult:
     __test__ = False
 
     @classmethod
-    def _wrap(cls, core: _core.TestResult, name: str, names: list[str]) -> KernelTestResult:
+    def _wrap(
+        cls,
+        core: _core.TestResult,
+        name: str,
+        names: list[str],
+        subject_names: tuple[str, str] = ("X", "Z"),
+    ) -> KernelTestResult:
         return cls(
             statistic=core.statistic,
             pvalue=core.pvalue,
@@ -146,6 +152,7 @@ class KernelTestResult:
             higher_order=None if core.higher_order is None else HigherOrder(*core.higher_order),
             _name=name,
             _record=core.record,
+            _subject_names=subject_names,
         )
 
     @property
@@ -654,11 +661,8 @@ def hsic_test(
         ),
         threads_of(n_jobs),
     )
-    result = KernelTestResult._wrap(core, "HSIC", attributed_rows.names)
-    object.__setattr__(
-        result, "_subject_names", (_listed_names(Y, "Y"), _listed_names(conditioning, "the given columns"))
-    )
-    return result
+    target_names = _listed_names(Y, "Y"), _listed_names(conditioning, "the given columns")
+    return KernelTestResult._wrap(core, "HSIC", attributed_rows.names, target_names)
 
 
 def _listed_names(rows: Any, default: str) -> str:

@@ -58,7 +58,7 @@ def evaluate(
     *,
     models: Sequence[str] | Mapping[str, Any] | None = None,
     split: str = "pairs",
-    by: Any = None,
+    split_by: Any = None,
     test_size: float = 0.3,
     n_repeats: int = 20,
     random_state: int = 0,
@@ -89,7 +89,7 @@ def evaluate(
     split : {"pairs", "items", "time", "context"}
         What is held out: pairs of items; items, so that both items of a test duel are new; the last duels, in
         a single split; or whole contexts.
-    by : array or str, optional
+    split_by : array or str, optional
         For ``"time"``, the time of each duel, numbers or dates such as 2024-05-01; for ``"context"``, its
         context. A name is that of a column of ``duels``.
     test_size : float, default 0.3
@@ -124,7 +124,7 @@ def evaluate(
         raise ValueError(f"n_repeats = {n_repeats!r}: it is a whole number, at least 1")
     if not is_whole(random_state) or not 0 <= random_state < 2**63:
         raise ValueError(f"random_state = {random_state!r}: it is a whole number, 0 or more")
-    values = _values_of(duels, split, by)
+    values = _values_of(duels, split, split_by)
     pairs, read = read_duel_table(
         duels,
         sides,
@@ -209,21 +209,23 @@ def _is_numeric(items: Any) -> bool:
     return all(np.asarray(items[name]).dtype.kind in "bifu" for name in items.columns)
 
 
-def _values_of(duels: Any, split: str, by: Any) -> np.ndarray | None:
+def _values_of(duels: Any, split: str, split_by: Any) -> np.ndarray | None:
     """Returns the time, or the number of the context, of each row of duels."""
     if split not in ("time", "context"):
-        if by is not None:
-            raise ValueError(f"by: split = {split!r} does not use it: leave it out")
+        if split_by is not None:
+            raise ValueError(f"split_by: split = {split!r} does not use it: leave it out")
         return None
-    if by is None:
-        raise ValueError(f"split = {split!r} needs by: the {split} of each duel, or the name of its column")
-    name = by if isinstance(by, str) else split
-    if isinstance(by, str):
+    if split_by is None:
+        raise ValueError(
+            f"split = {split!r} needs split_by: the {split} of each duel, or the name of its column"
+        )
+    name = split_by if isinstance(split_by, str) else split
+    if isinstance(split_by, str):
         header = names_of(duels)
-        if header is None or not is_table(duels) or by not in header:
-            raise ValueError(f"by = {by!r}: duels have no such column")
-        by = duels[duels.columns[header.index(by)]]
-    cells = np.asarray(by)
+        if header is None or not is_table(duels) or split_by not in header:
+            raise ValueError(f"split_by = {split_by!r}: duels have no such column")
+        split_by = duels[duels.columns[header.index(split_by)]]
+    cells = np.asarray(split_by)
     if split == "time" and cells.dtype.kind in "bifu":
         return cells.astype(float)
     if split == "time" and cells.dtype.kind == "M":

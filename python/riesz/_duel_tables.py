@@ -53,19 +53,19 @@ def read_duel_table(
         if arguments.get(name) is not None and not (name == "outcome" and isinstance(outcome, str))
     ]
     named = None if sides is None else _two(sides)
-    found, outcome_column = _core.duel_columns(
+    side_columns, outcome_column = _core.duel_columns(
         header, named, outcome if isinstance(outcome, str) else None, not stated
     )
     if outcome_column is None and (stated or isinstance(outcome, str)):
-        given = "outcome" if isinstance(outcome, str) else stated[0]
+        argument = "outcome" if isinstance(outcome, str) else stated[0]
         raise ValueError(
-            f"{given}: the columns '{found[0]}' and '{found[1]}' already say who won: leave it out, or name "
-            "other columns with sides=(left, right)"
+            f"{argument}: the columns '{side_columns[0]}' and '{side_columns[1]}' already say who won: "
+            "leave it out, or name other columns with sides=(left, right)"
         )
     read = {name: _cells_of(duels, header, name, value) for name, value in arguments.items()}
     if not stated and outcome_column is not None:
         read["outcome"] = _column(duels, header, "outcome", outcome_column)
-    pairs = [np.asarray(_column(duels, header, "sides", side), dtype=object) for side in found]
+    pairs = [np.asarray(_column(duels, header, "sides", side), dtype=object) for side in side_columns]
     return np.column_stack(pairs), read
 
 
@@ -74,9 +74,9 @@ def pairs_in(duels: Any) -> Any:
     if not is_table(duels):
         return duels
     header = names_of(duels) or []
-    found, _ = _core.duel_columns(header, None, None, False)
+    side_columns, _ = _core.duel_columns(header, None, None, False)
     return np.column_stack(
-        [np.asarray(_column(duels, header, "sides", side), dtype=object) for side in found]
+        [np.asarray(_column(duels, header, "sides", side), dtype=object) for side in side_columns]
     )
 
 

@@ -293,7 +293,7 @@ class _FunctionRows:
     typical: np.ndarray
 
     @classmethod
-    def of(cls, explainer: Explainer, X: Any = None) -> _FunctionRows:
+    def from_explainer(cls, explainer: Explainer, X: Any = None) -> _FunctionRows:
         """Returns the function of an explainer without exact values."""
         function, background = explainer._imported.function, explainer._background
         if function is None or background is None:
@@ -469,16 +469,16 @@ def sobol_indices(
     >>> bool((error < 4 * estimated.std_error["shapley_effects"]).all())
     True
     """
-    explainer, found = _expansion_or_function(
+    explainer, kernel_model = _expansion_or_function(
         model, background, groups, background_weights, "marginal_product"
     )
-    if found is None:
+    if kernel_model is None:
         if posterior or n_samples:
             raise ValueError("posterior: a function has none: leave posterior and n_samples out")
         if str(index).lower() != "shapley":
             raise ValueError(f"index = {index!r}: the indices of functions are those of index='shapley'")
         return _sobol_of_function(explainer, n_evaluations, random_state)
-    part, active_players = found
+    part, active_players = kernel_model
     if not is_whole(n_samples) or n_samples < 0 or (n_samples and not posterior):
         raise ValueError(
             f"n_samples = {n_samples!r}: it is a whole number, and samples are from a posterior: give "
@@ -486,29 +486,8 @@ def sobol_indices(
         )
     rows = explainer._model_rows(explainer._background, "background")[0]
 
-    def find(draws: tuple[int, int] | None) -> tuple[_core.SobolIndices, dict[str, np.ndarray], np.ndarray]:
-        """Returns the shares of players, the variance, and the bound on shares, for each output."""
-        core = _core.sobol_indices(
-            part.expansion._with_posterior() if posterior else part.expansion._core,
-            rows,
-            explainer._weights,
-            active_players,
-            str(index).lower(),
-            bool(posterior),
-            draws,
-            threads_of(n_jobs),
-        )
-        variance, bounds = core.explanation.predictions[0], np.asarray(core.bound)
-        scale = np.full(len(bounds), np.nan)
-        np.divide(1.0, variance, out=scale, where=variance > bounds)
-        share = lambda numbers: _in_player_order(numbers * scale[:, None], explainer)
-        shares = {
-            "first_order": share(core.first_order),
-            "shapley_effects": share(core.effects),
-            "total_order": share(core.total_order),
-        }
-        return core, {**shares, "variance": variance}, bounds * scale
-
+    options = str(index).lower(), bool(posterior), threads_of(n_jobs)
+    find = lambda draws: _core_indices((explainer, part, active_players), rows, options, draws)
     try:
         core, indices, bounds = find(None)
     except UnsupportedModelError as error:
@@ -544,6 +523,38 @@ def sobol_indices(
     )
 
 
+def _core_indices(
+    model: tuple[Explainer, Part, list[Any]],
+    rows: np.ndarray,
+    options: tuple[str, bool, int | None],
+    draws: tuple[int, int] | None,
+) -> tuple[_core.SobolIndices, dict[str, np.ndarray], np.ndarray]:
+    """Returns the core's indices, the shares of players with the variance, and the bound on shares, for each
+    output. ``options`` are the index, whether the posterior is used, and the number of threads."""
+    explainer, part, active_players = model
+    index, posterior, threads = options
+    core = _core.sobol_indices(
+        part.expansion._with_posterior() if posterior else part.expansion._core,
+        rows,
+        explainer._weights,
+        active_players,
+        index,
+        posterior,
+        draws,
+        threads,
+    )
+    variance, bounds = core.explanation.predictions[0], np.asarray(core.bound)
+    scale = np.full(len(bounds), np.nan)
+    np.divide(1.0, variance, out=scale, where=variance > bounds)
+    share = lambda numbers: _in_player_order(numbers * scale[:, None], explainer)
+    shares = {
+        "first_order": share(core.first_order),
+        "shapley_effects": share(core.effects),
+        "total_order": share(core.total_order),
+    }
+    return core, {**shares, "variance": variance}, bounds * scale
+
+
 def _sobol_of_function(explainer: Explainer, n_evaluations: int, random_state: int) -> SobolIndices:
     """Returns estimated indices of a function."""
     rows_per_pair = 3 * len(explainer._players) + 1
@@ -552,7 +563,7 @@ def _sobol_of_function(explainer: Explainer, n_evaluations: int, random_state: i
             f"n_evaluations = {n_evaluations!r}: it is a whole number, at least {2 * rows_per_pair} for "
             "these features"
         )
-    inputs = _FunctionRows.of(explainer)
+    inputs = _FunctionRows.from_explainer(explainer)
     core, shares, evaluations = _core.sobol_of_function(
         inputs.function,
         (inputs.background, None if explainer._weights is None else explainer._weights.tolist()),
@@ -634,10 +645,12 @@ def sage_values(
     if not is_whole(n_orders) or n_orders < 1:
         raise ValueError(f"n_orders = {n_orders!r}: it is a whole number, at least 1")
     background = X if background is None else background
-    explainer, found = _expansion_or_function(model, background, groups, background_weights, "interventional")
-    if found is None:
+    explainer, kernel_model = _expansion_or_function(
+        model, background, groups, background_weights, "interventional"
+    )
+    if kernel_model is None:
         return _sage_of_function(explainer, model, X, y, int(n_orders), int(random_state))
-    part, active_players = found
+    part, active_players = kernel_model
     rows = explainer._model_rows(explainer._background, "background")[0]
     labelled_rows = explainer._model_rows(explainer._select_columns(X, "X"), "X")[0]
     core, numbers, classes = part.expansion._core, None, None
@@ -690,7 +703,7 @@ def _sage_of_function(
     explainer: Explainer, model: Any, X: Any, y: Any, n_orders: int, random_state: int
 ) -> SageValues:
     """Returns the SAGE values of a function, which is called at mixed rows."""
-    inputs = _FunctionRows.of(explainer, X)
+    inputs = _FunctionRows.from_explainer(explainer, X)
     assert inputs.rows is not None
     first = inputs.function(inputs.rows[2][:1])
     numbers, classes = _labels_of_function(model, y, first.shape[1])

@@ -287,21 +287,17 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         of two bags are the mean of the log odds of their members. :meth:`predict_bags` predicts duels of
         bags; all other methods take items."""
         self._check()
-        duels, read = read_duel_table(
-            duels,
-            sides,
-            outcome=outcome,
-            scores=scores,
-            wins=wins,
-            sample_weight=sample_weight,
-            contexts=contexts,
-            users=users,
-            home=home,
-        )
-        outcome, scores, wins, sample_weight = (
-            read[name] for name in ("outcome", "scores", "wins", "sample_weight")
-        )
-        contexts, users, home = (read[name] for name in ("contexts", "users", "home"))
+        arguments = {
+            "outcome": outcome,
+            "scores": scores,
+            "wins": wins,
+            "sample_weight": sample_weight,
+            "contexts": contexts,
+            "users": users,
+            "home": home,
+        }
+        duels, read = read_duel_table(duels, sides, **arguments)
+        outcome, scores, wins, sample_weight, contexts, users, home = read.values()
         further = {"contexts": contexts, "users": users, "home": home, "members": members}
         self.n_landmarks_: int | None = None
         self.n_context_landmarks_: int | None = None
@@ -336,23 +332,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         home_codes = None if home is None else homes(home, duels)[used_duels].tolist()
         duel = outcomes.to_core(left, right)
         left, right = left[used_duels], right[used_duels]
-        context_columns, context_input = None, None
-        if contexts is not None or users is not None:
-            context_columns, cells = Contexts.read(contexts, users, count)
-            cells = np.ascontiguousarray(cells[used_duels])
-            context_kernel = (
-                rk.RBF("median_per_feature") if self.context_kernel is None else self.context_kernel
-            )
-            text = context_kernel._fitted_to(cells, context_columns.names, context_columns.levels)._to_json(
-                context_columns.names, context_columns.levels
-            )
-            shared = _SHARED if self.context_kernel is None else 0.0
-            context_input = (text, shared, (context_columns.names, context_columns.levels, cells))
-        elif self.context_kernel is not None:
-            raise ValueError(
-                "context_kernel: these duels have no contexts: give fit contexts or users, or leave the "
-                "kernel out"
-            )
+        context_columns, context_input = self._context_input(contexts, users, count, used_duels)
         text = kernel._fitted_to(rows, names, levels)._to_json(names, levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = labels_of(items) if self.ability else None
@@ -418,6 +398,24 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(["right", "left", "tie"][: 3 if self.ties == "model" else 2])
         self.n_features_in_ = len(self._names)
         return self
+
+    def _context_input(
+        self, contexts: Any, users: Any, count: int, used_duels: np.ndarray
+    ) -> tuple[Contexts | None, Any]:
+        """Returns the columns of contexts, and the core's kernel, common share and rows of the used duels."""
+        if contexts is None and users is None:
+            if self.context_kernel is not None:
+                raise ValueError(
+                    "context_kernel: these duels have no contexts: give fit contexts or users, or leave the "
+                    "kernel out"
+                )
+            return None, None
+        columns, cells = Contexts.read(contexts, users, count)
+        cells = np.ascontiguousarray(cells[used_duels])
+        kernel = rk.RBF("median_per_feature") if self.context_kernel is None else self.context_kernel
+        text = kernel._fitted_to(cells, columns.names, columns.levels)._to_json(columns.names, columns.levels)
+        shared = _SHARED if self.context_kernel is None else 0.0
+        return columns, (text, shared, (columns.names, columns.levels, cells))
 
     def _fit_abilities(
         self, items: Any, duels: Any, outcomes: Outcomes, further: dict[str, Any]
@@ -686,10 +684,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         weight = np.ones(len(outcome)) if read.weight is None else read.weight
         column = np.select([outcome == 1, outcome == 0], [1, 0], 2)
         if len(self.classes_) == 2:
-            decided = (outcome == 0) | (outcome == 1)
-            if not decided.any():
+            is_untied = (outcome == 0) | (outcome == 1)
+            if not is_untied.any():
                 raise ValueError("outcomes: all duels are ties, which a model without ties does not predict")
-            column, probabilities, weight = column[decided], probabilities[decided], weight[decided]
+            column, probabilities, weight = column[is_untied], probabilities[is_untied], weight[is_untied]
         largest = probabilities == probabilities.max(axis=1, keepdims=True)
         correct = largest[np.arange(len(column)), column] / largest.sum(axis=1)
         return float(np.average(correct, weights=weight))
@@ -755,7 +753,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         id_levels = columns.get(f"left_{ID}")
         has_ids = id_levels is not None and UNSEEN_RIGHT in id_levels
         has_home = HOME in items and columns[f"left_{HOME}"] is None and items[-1 - has_ids] == HOME
-        own = [name for name in items if not (has_ids and name == ID) and not (has_home and name == HOME)]
+        features = [
+            name for name in items if not (has_ids and name == ID) and not (has_home and name == HOME)
+        ]
         margin = expansion._core.tie_margin
         model = cls(
             _form_of(dict(expansion._core.card)),
@@ -763,14 +763,14 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             ties="model" if margin > 0 else "half",
         )
         model.expansion_ = expansion
-        model._names, model._levels = own, [columns[f"left_{name}"] for name in own]
+        model._names, model._levels = features, [columns[f"left_{name}"] for name in features]
         model._has_home, model._ids = has_home, id_levels if has_ids else None
         if contexts:
             levels = [columns[name] for name in contexts]
             model._contexts = Contexts(contexts, levels, UNSEEN in (levels[-1] or []))
         model.margin_ = margin
         model.classes_ = np.array(["right", "left", "tie"][: 3 if margin > 0 else 2])
-        model.n_features_in_ = len(own)
+        model.n_features_in_ = len(features)
         if model.model == "bradley_terry":
             model._read_abilities()
         return model

@@ -144,8 +144,9 @@ class Rankability:
         formats = {name: "{:.0f}".format for name in ("elo", "elo_low", "elo_high")}
         formats["best"] = "{:.3f}".format
         omitted = len(self.items) - len(table)
-        rest = f"<p>… and {omitted} more</p>" if omitted else ""
-        return f"<p>{html.escape(repr(self)[1:-1])}</p>{table.to_html(index=False, formatters=formats)}{rest}"
+        omitted_text = f"<p>… and {omitted} more</p>" if omitted else ""
+        table_text = table.to_html(index=False, formatters=formats)
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>{table_text}{omitted_text}"
 
     def __str__(self) -> str:
         low, middle, high = self.cyclic_share_interval

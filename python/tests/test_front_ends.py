@@ -1,5 +1,5 @@
-"""What Python and the command line share: tables of duels, model files, evaluations, result files and
-pages. Both front ends must give the same numbers."""
+"""Equal numbers from both front ends, Python and the command line: tables of duels, model files, evaluations,
+result files and pages."""
 
 import io
 import json
@@ -72,12 +72,12 @@ def test_layouts_of_votes_give_the_same_model(votes):
     pairs = votes[["model_a", "model_b"]].to_numpy()
     expected = riesz.PreferenceClassifier("bradley_terry").fit(None, pairs, outcome=outcome).abilities_
     renamed = votes.rename(columns={"model_a": "left", "model_b": "right", "winner": "outcome"})
-    decided = votes[~votes.winner.str.startswith("tie")]
-    first = decided.winner == "model_a"
+    untied = votes[~votes.winner.str.startswith("tie")]
+    first = untied.winner == "model_a"
     winners = pd.DataFrame(
         {
-            "loser": np.where(first, decided.model_b, decided.model_a),
-            "winner": np.where(first, decided.model_a, decided.model_b),
+            "loser": np.where(first, untied.model_b, untied.model_a),
+            "winner": np.where(first, untied.model_a, untied.model_b),
         }
     )
     fit = lambda duels, **arguments: (
@@ -86,8 +86,8 @@ def test_layouts_of_votes_give_the_same_model(votes):
     numbers = renamed.assign(outcome=outcome)
     for duels in (votes, renamed, numbers, pl.from_pandas(votes), pl.from_pandas(votes).lazy()):
         assert fit(duels) == expected
-    others = votes.set_axis(["id", "one", "other", "vote"], axis=1)
-    assert fit(others, sides=("one", "other"), outcome="vote") == expected
+    renamed_votes = votes.set_axis(["id", "one", "other", "vote"], axis=1)
+    assert fit(renamed_votes, sides=("one", "other"), outcome="vote") == expected
     named = renamed.assign(outcome=np.where(outcome == 1, renamed.left, renamed.right)).loc[outcome != 0.5]
     only = pairs[outcome != 0.5]
     assert fit(named) == fit(only, outcome=outcome[outcome != 0.5]) == fit(winners)
@@ -125,7 +125,7 @@ def test_columns_of_contexts_users_and_homes_are_named(players):
     named = model.fit(items, matches, contexts=["season"], users="judge", home="at").decision_function(
         "p0", "p1", contexts=[[1]], users="u", home="left"
     )
-    given = model.fit(
+    arguments_given = model.fit(
         items,
         matches[["left", "right"]].to_numpy(),
         outcome=matches.outcome,
@@ -133,7 +133,7 @@ def test_columns_of_contexts_users_and_homes_are_named(players):
         users=matches.judge,
         home=matches["at"],
     ).decision_function(items.loc[["p0"]], items.loc[["p1"]], contexts=[[1]], users="u", home="left")
-    assert named == given
+    assert named == arguments_given
 
 
 def test_tables_without_duels_are_refused(votes, players):
@@ -160,16 +160,16 @@ def test_tables_without_duels_are_refused(votes, players):
 def test_names_stand_for_items_of_the_fit(players):
     items, matches = players
     model = riesz.PreferenceClassifier(kernel=RBF([1.0, 1.0]), optimizer=None).fit(items, matches)
-    one, two = items.loc[["p3"]], items.loc[["p7", "p1"]]
+    player, opponents = items.loc[["p3"]], items.loc[["p7", "p1"]]
     for method in (
         model.predict_proba,
         model.decision_function,
         model.probability_better,
         model.pair_features,
     ):
-        assert (method("p3", ["p7", "p1"]) == method(one, two)).all()
-    named, given = model.explain("p3", "p7"), model.explain(one, items.loc[["p7"]])
-    assert (named.values == given.values).all() and named.duels[0].left == "p3"
+        assert (method("p3", ["p7", "p1"]) == method(player, opponents)).all()
+    named, unnamed = model.explain("p3", "p7"), model.explain(player, items.loc[["p7"]])
+    assert (named.values == unnamed.values).all() and named.duels[0].left == "p3"
     assert rankability(model, random_state=0).items == list(items.index)
     chosen = rankability(model, ["p1", "p2", "p3"], random_state=0)
     np.testing.assert_allclose(
@@ -177,11 +177,11 @@ def test_names_stand_for_items_of_the_fit(players):
     )
     with pytest.raises(ValueError, match="no item 'p99'.*'p0'"):
         model.predict_proba("p99", "p1")
-    without = riesz.PreferenceClassifier(kernel=RBF([1.0, 1.0]), optimizer=None).fit(
+    nameless = riesz.PreferenceClassifier(kernel=RBF([1.0, 1.0]), optimizer=None).fit(
         items.to_numpy(), [(0, 1), (1, 2)]
     )
     with pytest.raises(ValueError, match="which had none"):
-        without.predict_proba("p1", "p2")
+        nameless.predict_proba("p1", "p2")
 
 
 def test_rows_of_categories_are_no_names():
@@ -198,9 +198,9 @@ def test_rows_of_categories_are_no_names():
 def test_score_is_the_accuracy_of_decided_duels(votes):
     model = riesz.PreferenceClassifier("bradley_terry").fit(None, votes)
     assert is_classifier(model) and list(model.classes_) == ["right", "left"]
-    decided = votes[~votes.winner.str.startswith("tie")]
-    predicted = model.predict(list(decided.model_a), list(decided.model_b))
-    accuracy = np.mean((predicted == "left") == (decided.winner == "model_a"))
+    untied = votes[~votes.winner.str.startswith("tie")]
+    predicted = model.predict(list(untied.model_a), list(untied.model_b))
+    accuracy = np.mean((predicted == "left") == (untied.winner == "model_a"))
     score = lambda outcomes: model.score(list(votes.model_a), list(votes.model_b), outcomes)
     assert score(votes.winner) == accuracy
     named = np.where(votes.winner == "model_a", votes.model_a, votes.model_b)
@@ -243,17 +243,19 @@ def test_model_files_are_read_by_both_front_ends(players, tmp_path, kind):
     model.save(tmp_path / "m.riesz")
     items.to_csv(tmp_path / "items.csv")
     text = run(tmp_path, f"prefer predict m.riesz items.csv --left p2 --right p5 {options}")
-    told = pd.read_csv(io.StringIO(text)).iloc[0]
+    printed = pd.read_csv(io.StringIO(text)).iloc[0]
     sides = ("p2", "p5") if kind == "bradley_terry" else (items.loc[["p2"]], items.loc[["p5"]])
     again = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
-    for one in (model, again):
-        mean, std = one.decision_function(*sides, return_std=True, **predicted)
+    for fitted in (model, again):
+        mean, std = fitted.decision_function(*sides, return_std=True, **predicted)
         np.testing.assert_allclose(
-            [mean[0] - one.margin_ if kind == "ties" else mean[0], std[0]],
-            [told.log_odds, told.log_odds_std],
+            [mean[0] - fitted.margin_ if kind == "ties" else mean[0], std[0]],
+            [printed.log_odds, printed.log_odds_std],
             rtol=1e-9,
         )
-        np.testing.assert_allclose(one.predict_proba(*sides, **predicted)[0, 1], told.probability, rtol=1e-9)
+        np.testing.assert_allclose(
+            fitted.predict_proba(*sides, **predicted)[0, 1], printed.probability, rtol=1e-9
+        )
     assert again.get_params()["ties"] == model.ties and again.ability == model.ability
     assert list(again.classes_) == list(model.classes_) and again.model == model.model
     assert again.groups_ == model.groups_
@@ -271,9 +273,9 @@ def test_files_of_the_command_line_are_loaded(players, votes, tmp_path):
     model = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
     assert model.model == "nested" and model.ability
     text = run(tmp_path, "prefer predict m.riesz items.csv --left p2 --right p5 --context season=3")
-    told = pd.read_csv(io.StringIO(text)).iloc[0]
+    printed = pd.read_csv(io.StringIO(text)).iloc[0]
     probability = model.predict_proba(items.loc[["p2"]], items.loc[["p5"]], users="3")
-    np.testing.assert_allclose(probability[0, 1], told.probability, rtol=1e-9)
+    np.testing.assert_allclose(probability[0, 1], printed.probability, rtol=1e-9)
     votes.to_json(tmp_path / "battles.jsonl", orient="records", lines=True)
     run(tmp_path, "prefer fit battles.jsonl -o v.riesz")
     model = riesz.PreferenceClassifier.load(tmp_path / "v.riesz")
@@ -310,11 +312,13 @@ def test_files_without_the_model_of_duels_are_refused(data, players, tmp_path):
 def test_ranks_match_the_command_line(votes, tmp_path):
     votes.to_json(tmp_path / "battles.jsonl", orient="records", lines=True)
     seed = check_random_state(3).randint(2**31 - 1)
-    told = pd.read_csv(io.StringIO(run(tmp_path, f"prefer rank battles.jsonl --seed {seed}")))
+    printed = pd.read_csv(io.StringIO(run(tmp_path, f"prefer rank battles.jsonl --seed {seed}")))
     model = riesz.PreferenceClassifier("bradley_terry").fit(None, votes)
     ours = rankability(model, random_state=3).to_frame()
-    assert list(told.columns) == list(ours.columns) and list(told.item) == list(ours.item)
-    pd.testing.assert_frame_equal(told.drop(columns="item"), ours.drop(columns="item"), rtol=1e-9, atol=1e-9)
+    assert list(printed.columns) == list(ours.columns) and list(printed.item) == list(ours.item)
+    pd.testing.assert_frame_equal(
+        printed.drop(columns="item"), ours.drop(columns="item"), rtol=1e-9, atol=1e-9
+    )
 
 
 @with_command
@@ -325,22 +329,24 @@ def test_items_with_names_only_have_homes_and_ties(players, tmp_path):
     matches.drop(columns="season").to_csv(tmp_path / "games.csv", index=False)
     options = "--home at --ties model"
     seed = check_random_state(3).randint(2**31 - 1)
-    told = pd.read_csv(io.StringIO(run(tmp_path, f"prefer rank games.csv {options} --seed {seed}")))
+    printed = pd.read_csv(io.StringIO(run(tmp_path, f"prefer rank games.csv {options} --seed {seed}")))
     model = riesz.PreferenceClassifier("utility", ability=True, ties="model")
     model.fit(None, matches, home="at")
     assert model.utility_variance_ == 0 and model.ability_variance_ > 0 and model.home_variance_ > 0
     ours = rankability(model, random_state=3).to_frame()
-    assert list(told.item) == list(ours.item)
+    assert list(printed.item) == list(ours.item)
     columns = ["rank", "utility", "elo"]
-    pd.testing.assert_frame_equal(told[columns], ours[columns], rtol=1e-5)
+    pd.testing.assert_frame_equal(printed[columns], ours[columns], rtol=1e-5)
     run(tmp_path, f"prefer fit games.csv {options} -o m.riesz")
     again = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
     model.save(tmp_path / "ours.riesz")
-    told = run(tmp_path, "prefer predict ours.riesz --left p1 --right p2 --at-home left")
-    told = pd.read_csv(io.StringIO(told)).iloc[0]
+    printed = run(tmp_path, "prefer predict ours.riesz --left p1 --right p2 --at-home left")
+    printed = pd.read_csv(io.StringIO(printed)).iloc[0]
     for fitted in (model, again, riesz.PreferenceClassifier.load(tmp_path / "ours.riesz")):
         probabilities = fitted.predict_proba("p1", ["p2"], home="left")[0]
-        np.testing.assert_allclose(probabilities[[1, 2]], [told.probability, told.probability_tie], rtol=1e-5)
+        np.testing.assert_allclose(
+            probabilities[[1, 2]], [printed.probability, printed.probability_tie], rtol=1e-5
+        )
     with pytest.raises(ValueError, match="ability=True"):
         riesz.PreferenceClassifier().fit(None, matches)
 
@@ -350,9 +356,9 @@ def test_elo_ratings_are_abilities_on_another_scale(votes):
     ranking = rankability(model, random_state=0)
     rating, interval = ranking.elo(1000)
     np.testing.assert_allclose(rating.mean(), 1000)
-    of = dict(zip(ranking.items, rating))
+    rating_of = dict(zip(ranking.items, rating))
     # The expected score of the Elo system is the probability of the model.
-    expected = 1 / (1 + 10 ** ((of["model-c"] - of["model-a"]) / 400))
+    expected = 1 / (1 + 10 ** ((rating_of["model-c"] - rating_of["model-a"]) / 400))
     odds = model.decision_function("model-a", "model-c")[0]
     np.testing.assert_allclose(expected, 1 / (1 + np.exp(-odds)), rtol=1e-12)
     np.testing.assert_allclose(
@@ -368,9 +374,9 @@ def test_evaluations_match_the_command_line(players, tmp_path, split):
     items, matches = players
     items.to_csv(tmp_path / "items.csv")
     matches.to_csv(tmp_path / "matches.csv", index=False)
-    by = "season" if split == "context" else None
-    option = f"--split {split}" + ("=season" if by else "")
-    told = run(
+    split_by = "season" if split == "context" else None
+    option = f"--split {split}" + ("=season" if split_by else "")
+    printed = run(
         tmp_path,
         "prefer evaluate items.csv matches.csv --repeats 2 --seed 5 --no-standardise --no-tuning "
         f"--kernel rbf(length_scale=1.2) --models nested,utility,bradley-terry,linear,coin {option}",
@@ -380,15 +386,15 @@ def test_evaluations_match_the_command_line(players, tmp_path, split):
         matches,
         models=["nested", "utility", "bradley_terry", "linear", "coin"],
         split=split,
-        by=by,
+        split_by=split_by,
         n_repeats=2,
         random_state=5,
         kernel=RBF(1.2),
         optimizer=None,
     )
-    told = pd.read_csv(io.StringIO(told)).set_index("model")
+    printed = pd.read_csv(io.StringIO(printed)).set_index("model")
     frame = ours.to_frame().set_index("model").rename(index={"bradley_terry": "bradley-terry"})
-    pd.testing.assert_frame_equal(told, frame, rtol=1e-7)
+    pd.testing.assert_frame_equal(printed, frame, rtol=1e-7)
     assert "accuracy" in str(ours) and "<table" in ours._repr_html_()
 
 
@@ -400,15 +406,15 @@ def test_evaluations_by_time_and_of_any_estimator(players):
     day = pd.Series(pd.date_range("2024-01-01", periods=len(matches))).dt.strftime("%Y-%m-%d")
     models = {"logistic": PairClassifier(LogisticRegression())}
     matches = matches.assign(day=day)
-    result = evaluate(items, matches, models=models, split="time", by="day", test_size=0.25)
+    result = evaluate(items, matches, models=models, split="time", split_by="day", test_size=0.25)
     first = len(matches) - round(0.25 * len(matches))
     fitted = PairClassifier(LogisticRegression()).fit(items, matches[:first])
-    rest = matches[first:]
-    probability = fitted.predict_proba(items.loc[rest.left], items.loc[rest.right])
-    expected = log_loss((rest.outcome == "left").astype(int), probability, labels=[0, 1])
+    later = matches[first:]
+    probability = fitted.predict_proba(items.loc[later.left], items.loc[later.right])
+    expected = log_loss((later.outcome == "left").astype(int), probability, labels=[0, 1])
     np.testing.assert_allclose(result.log_loss["logistic"], expected, rtol=1e-12)
     assert result.std == {} and result.n_splits == 1
-    with pytest.raises(ValueError, match="needs by"):
+    with pytest.raises(ValueError, match="needs split_by"):
         evaluate(items, matches, split="time")
     with pytest.raises(ValueError, match="'forest' is none of"):
         evaluate(items, matches, models=["forest"])
@@ -439,21 +445,24 @@ def test_pages_and_files_of_tests_match_the_command_line(tmp_path):
     test = riesz.mmd_test(x, z, n_permutations=200)
     names = ("x.csv", "z.csv")
     for suffix in ("json", "html"):
-        run(tmp_path, f"test two-sample x.csv z.csv --permutations 200 --seed 0 -o told.{suffix}")
+        run(tmp_path, f"test two-sample x.csv z.csv --permutations 200 --seed 0 -o printed.{suffix}")
     test.save(tmp_path / "ours.json", names)
-    told, ours = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("told", "ours"))
-    del told["attributions"]["explanation"]["provenance"], ours["attributions"]["explanation"]["provenance"]
-    assert told == ours
+    printed, ours = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("printed", "ours"))
+    del (
+        printed["attributions"]["explanation"]["provenance"],
+        ours["attributions"]["explanation"]["provenance"],
+    )
+    assert printed == ours
     test.report(tmp_path / "ours.html", names=names)
-    told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
-    assert provenance_removed(told) == provenance_removed(ours) and len(ours) > 10_000
+    printed, ours = ((tmp_path / f"{name}.html").read_text() for name in ("printed", "ours"))
+    assert provenance_removed(printed) == provenance_removed(ours) and len(ours) > 10_000
     y = x.a**2 + 0.1 * rng.normal(size=40)
     x.assign(y=y).to_csv(tmp_path / "xy.csv", index=False)
-    run(tmp_path, "test independence xy.csv --target y --permutations 200 --seed 0 -o told.html")
+    run(tmp_path, "test independence xy.csv --target y --permutations 200 --seed 0 -o printed.html")
     dependence = riesz.hsic_test(x, y.rename("y"), n_permutations=200)
     dependence.report(tmp_path / "ours.html")
-    told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
-    assert provenance_removed(told) == provenance_removed(ours) and "What y depends on" in ours
+    printed, ours = ((tmp_path / f"{name}.html").read_text() for name in ("printed", "ours"))
+    assert provenance_removed(printed) == provenance_removed(ours) and "What y depends on" in ours
     kept = pickle.loads(pickle.dumps(test))
     kept.report(tmp_path / "kept.html", "A title")
     assert "<title>A title</title>" in (tmp_path / "kept.html").read_text()
@@ -475,14 +484,14 @@ def test_pages_and_files_of_importance_match_the_command_line(data, tmp_path):
         (" --target y --background-rows 500", riesz.sage_values(model.expansion_, frame, y)),
     ]:
         for suffix in ("json", "html"):
-            run(tmp_path, f"importance m.riesz data.csv{target} --seed 0 -o told.{suffix}")
+            run(tmp_path, f"importance m.riesz data.csv{target} --seed 0 -o printed.{suffix}")
             getattr(result, "save" if suffix == "json" else "report")(tmp_path / f"ours.{suffix}")
-        told, ours = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("told", "ours"))
-        for record in (told, ours):
+        printed, ours = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("printed", "ours"))
+        for record in (printed, ours):
             record.get("explanation", {}).pop("provenance", None)
-        assert told == ours
-        told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
-        assert provenance_removed(told) == provenance_removed(ours) and len(ours) > 10_000
+        assert printed == ours
+        printed, ours = ((tmp_path / f"{name}.html").read_text() for name in ("printed", "ours"))
+        assert provenance_removed(printed) == provenance_removed(ours) and len(ours) > 10_000
         kept = pickle.loads(pickle.dumps(result))
         kept.save(tmp_path / "kept.json")
         assert (tmp_path / "kept.json").read_text() == (tmp_path / "ours.json").read_text()
@@ -509,21 +518,21 @@ def test_pages_and_pictures_of_maps_match_the_command_line(tmp_path, counts):
     rows.to_csv(tmp_path / "rows.csv", index=False)
     bags.to_csv(tmp_path / "bags.csv", index=False)
     places = "m.riesz rows.csv --x east --y north"
-    run(tmp_path, f"downscale map {places} -o told.html")
+    run(tmp_path, f"downscale map {places} -o printed.html")
     model.report(tmp_path / "ours.html", rows, "east", "north")
-    told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
-    assert provenance_removed(told) == provenance_removed(ours) and len(ours) > 10_000
+    printed, ours = ((tmp_path / f"{name}.html").read_text() for name in ("printed", "ours"))
+    assert provenance_removed(printed) == provenance_removed(ours) and len(ours) > 10_000
     table = "--bag district --weight people --bags bags.csv --target cases --background rows.csv"
-    run(tmp_path, f"downscale map {places} {table} -o told.html")
+    run(tmp_path, f"downscale map {places} {table} -o printed.html")
     observed = bags.set_index("district").cases
     settings = {"bag": "district", "weight": "people", "observed": observed, "background": rows}
     model.report(tmp_path / "ours.html", rows, "east", "north", **settings)
-    told, ours = ((tmp_path / f"{name}.html").read_text() for name in ("told", "ours"))
-    assert provenance_removed(told) == provenance_removed(ours) and "d7" in ours
+    printed, ours = ((tmp_path / f"{name}.html").read_text() for name in ("printed", "ours"))
+    assert provenance_removed(printed) == provenance_removed(ours) and "d7" in ours
     for quantity, option in [("mean", "mean"), ("std", "sd"), ("rain", "rain")]:
-        run(tmp_path, f"downscale map {places} --of {option} -o told.svg")
+        run(tmp_path, f"downscale map {places} --of {option} -o printed.svg")
         model.save_map(tmp_path / "ours.svg", rows, rows.east, rows.north, quantity=quantity)
-        assert (tmp_path / "told.svg").read_text() == (tmp_path / "ours.svg").read_text()
+        assert (tmp_path / "printed.svg").read_text() == (tmp_path / "ours.svg").read_text()
     with pytest.raises(ValueError, match="no such column"):
         model.report(tmp_path / "p.html", rows, "west", "north")
     with pytest.raises(ValueError, match="'mean', 'std' or a feature"):
@@ -575,10 +584,10 @@ def test_standard_errors_of_indices_cover_the_exact_values():
     exact = riesz.sobol_indices(model, X)
     covered = {"first_order": 0, "shapley_effects": 0, "total_order": 0}
     for seed in range(40):
-        found = riesz.sobol_indices(
+        result = riesz.sobol_indices(
             lambda rows: model.predict(rows), X, random_state=seed, n_evaluations=4000
         )
-        for name, (low, high) in found.interval().items():
+        for name, (low, high) in result.interval().items():
             covered[name] += ((low <= getattr(exact, name)) & (getattr(exact, name) <= high)).sum()
     for name, count in covered.items():
         assert count >= 120 * 0.95 - 4 * np.sqrt(120 * 0.95 * 0.05), (name, count)
@@ -588,10 +597,10 @@ def test_models_without_exact_indices_are_called(data):
     """A polynomial kernel is no sum of products over features; its machine is a function."""
     X, y = data
     model = riesz.SVR(kernel="poly").fit(X, y)
-    found = riesz.sobol_indices(model, X, n_evaluations=20_000)
-    same = riesz.sobol_indices(lambda rows: model.predict(rows), X, n_evaluations=20_000)
-    np.testing.assert_allclose(found.total_order, same.total_order, rtol=1e-9)
-    assert found.std_error is not None
+    result = riesz.sobol_indices(model, X, n_evaluations=20_000)
+    direct = riesz.sobol_indices(lambda rows: model.predict(rows), X, n_evaluations=20_000)
+    np.testing.assert_allclose(result.total_order, direct.total_order, rtol=1e-9)
+    assert result.std_error is not None
 
 
 def test_groups_weights_and_outputs_of_functions(data):
@@ -601,20 +610,20 @@ def test_groups_weights_and_outputs_of_functions(data):
     settings = {"groups": {"pair": ["x1", "x2"]}, "background_weights": weights}
     frame = pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"])
     exact = riesz.sobol_indices(model, frame, **settings)
-    found = riesz.sobol_indices(lambda rows: model.predict(np.asarray(rows)), frame, **settings)
-    assert found.feature_names == exact.feature_names and found.shapley_effects.shape == (3, 2)
-    error = found.std_error["shapley_effects"]
-    assert (np.abs(found.shapley_effects - exact.shapley_effects) < 4.5 * error).all()
+    result = riesz.sobol_indices(lambda rows: model.predict(np.asarray(rows)), frame, **settings)
+    assert result.feature_names == exact.feature_names and result.shapley_effects.shape == (3, 2)
+    error = result.std_error["shapley_effects"]
+    assert (np.abs(result.shapley_effects - exact.shapley_effects) < 4.5 * error).all()
 
 
 def test_sage_values_of_a_function_are_those_of_its_model(data):
     X, y = data
     model = riesz.KernelRidge(kernel=RBF([1.0, 2.0, 1.0, 1.0]), alpha=0.1).fit(X, y)
     exact = riesz.sage_values(model, X, y, X[:20])
-    found = riesz.sage_values(lambda rows: model.predict(rows), X, y, X[:20])
-    np.testing.assert_allclose(found.values, exact.values, atol=1e-10)
-    np.testing.assert_allclose(found.std_error, exact.std_error, atol=1e-10)
-    np.testing.assert_allclose([found.loss, found.base_loss], [exact.loss, exact.base_loss], rtol=1e-10)
+    result = riesz.sage_values(lambda rows: model.predict(rows), X, y, X[:20])
+    np.testing.assert_allclose(result.values, exact.values, atol=1e-10)
+    np.testing.assert_allclose(result.std_error, exact.std_error, atol=1e-10)
+    np.testing.assert_allclose([result.loss, result.base_loss], [exact.loss, exact.base_loss], rtol=1e-10)
     sampled = riesz.sage_values(lambda rows: model.predict(rows), X, y, X[:20], n_orders=2)
     assert (
         sampled.sampling_error is None
@@ -623,7 +632,7 @@ def test_sage_values_of_a_function_are_those_of_its_model(data):
 
 
 def test_orders_of_many_features_are_drawn():
-    """A function of twelve features, of which orders are drawn: additive, so every order gives the same."""
+    """A function of twelve features, of which orders are drawn: additive, so every order gives the direct."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 12))
     weights = np.arange(12.0)
@@ -634,12 +643,12 @@ def test_orders_of_many_features_are_drawn():
         calls.append(len(rows))
         return rows @ weights + 0.1 * rows[:, 0] * rows[:, 1]
 
-    found = riesz.sage_values(function, X, y, X[:10], n_orders=20)
-    assert found.sampling_error is not None and calls
-    np.testing.assert_allclose(found.values.sum(), found.base_loss - found.loss, rtol=1e-9)
-    more = riesz.sage_values(function, X, y, X[:10], n_orders=150, random_state=1)
+    result = riesz.sage_values(function, X, y, X[:10], n_orders=20)
+    assert result.sampling_error is not None and calls
+    np.testing.assert_allclose(result.values.sum(), result.base_loss - result.loss, rtol=1e-9)
+    longer = riesz.sage_values(function, X, y, X[:10], n_orders=150, random_state=1)
     assert (
-        np.abs(found.values - more.values) < 5 * np.hypot(found.sampling_error, more.sampling_error)
+        np.abs(result.values - longer.values) < 5 * np.hypot(result.sampling_error, longer.sampling_error)
     ).all()
 
 
@@ -656,11 +665,11 @@ def test_forests_have_sage_values_of_their_log_loss():
     columns = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
     forest = make_pipeline(columns, RandomForestClassifier(20, min_samples_leaf=5, random_state=0))
     forest.fit(frame, labels)
-    found = riesz.sage_values(forest.predict_proba, frame, labels)
-    np.testing.assert_allclose(found.loss, log_loss(labels, forest.predict_proba(frame)), rtol=1e-9)
+    result = riesz.sage_values(forest.predict_proba, frame, labels)
+    np.testing.assert_allclose(result.loss, log_loss(labels, forest.predict_proba(frame)), rtol=1e-9)
     base = forest.predict_proba(frame).mean(axis=0)
-    np.testing.assert_allclose(found.base_loss, log_loss(labels, np.tile(base, (80, 1))), rtol=1e-9)
-    np.testing.assert_allclose(found.values.sum(), found.base_loss - found.loss, rtol=1e-9)
+    np.testing.assert_allclose(result.base_loss, log_loss(labels, np.tile(base, (80, 1))), rtol=1e-9)
+    np.testing.assert_allclose(result.values.sum(), result.base_loss - result.loss, rtol=1e-9)
 
     # The two features by hand, from all four coalitions.
     def loss(present):
@@ -673,6 +682,6 @@ def test_forests_have_sage_values_of_their_log_loss():
         return total / len(frame)
 
     first = 0.5 * (loss([]) - loss([0])) + 0.5 * (loss([1]) - loss([0, 1]))
-    np.testing.assert_allclose(found.values[0], first, rtol=1e-8)
+    np.testing.assert_allclose(result.values[0], first, rtol=1e-8)
     with pytest.raises(ValueError, match="probability per class"):
         riesz.sage_values(lambda rows: forest.predict_proba(rows)[:, 1], frame, labels)

@@ -233,7 +233,7 @@ type SubjectInput = (bool, String, String);
 fn subject((of_samples, first, second): &SubjectInput) -> TestSubject<'_> {
     match of_samples {
         true => TestSubject::Samples([first, second]),
-        false => TestSubject::Dependence { target: first, given: second },
+        false => TestSubject::Dependence { target: first, conditions: second },
     }
 }
 
@@ -243,8 +243,8 @@ fn read_record(record: &str) -> PyResult<discrepancy::TestResult> {
 
 /// The result of a test as the text of a JSON file, from its JSON.
 #[pyfunction]
-pub(crate) fn test_record(record: &str, of: SubjectInput) -> PyResult<String> {
-    let record = subject(&of).record(&read_record(record)?).map_err(refuse)?;
+pub(crate) fn test_record(record: &str, subject_names: SubjectInput) -> PyResult<String> {
+    let record = subject(&subject_names).record(&read_record(record)?).map_err(refuse)?;
     Ok(format!("{record:#}\n"))
 }
 
@@ -252,13 +252,13 @@ pub(crate) fn test_record(record: &str, of: SubjectInput) -> PyResult<String> {
 #[pyfunction]
 pub(crate) fn test_page(
     record: &str,
-    of: SubjectInput,
+    subject_names: SubjectInput,
     title: Option<String>,
     samples: Option<(NamedRows<'_>, NamedRows<'_>)>,
     facts: Vec<(String, String)>,
     max_display: usize,
 ) -> PyResult<String> {
-    let (mut result, subject) = (read_record(record)?, subject(&of));
+    let (mut result, subject) = (read_record(record)?, subject(&subject_names));
     if let Some(attributions) = &mut result.attributions {
         let facts = facts.iter().map(|(name, value)| CardEntry::new(name, value));
         attributions.explanation.provenance.run.extend(facts);

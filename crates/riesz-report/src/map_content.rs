@@ -49,7 +49,7 @@ impl MapContent {
             Link::Log | Link::Logit => NaturalScalePrediction::new(posterior, rows, 0.0)?.mean,
             _ => explanation.predictions.clone(),
         };
-        // The map shows rates or probabilities, while the output's name is "log rate of …" or "log odds of …".
+        // The map shows rates or probabilities, but the output's name is "log rate of …" or "log odds of …".
         let output = &model.output_names[0];
         let quantity = match model.link {
             Link::Log => output.replacen("log rate", "rate", 1),

@@ -25,7 +25,7 @@ pub enum TestSubject<'n> {
         /// The name of the target.
         target: &'n str,
         /// The names of the columns that are given; empty if there are none.
-        given: &'n str,
+        conditions: &'n str,
     },
 }
 
@@ -50,9 +50,9 @@ impl TestSubject<'_> {
     pub fn verdict(&self, result: &TestResult) -> String {
         match self {
             Self::Samples(names) => verdict_on_samples(result, *names),
-            Self::Dependence { target, given: "" } => verdict_on_dependence(result, target, ""),
-            Self::Dependence { target, given } => {
-                verdict_on_dependence(result, target, &format!(" given {given}"))
+            Self::Dependence { target, conditions: "" } => verdict_on_dependence(result, target, ""),
+            Self::Dependence { target, conditions } => {
+                verdict_on_dependence(result, target, &format!(" given {conditions}"))
             }
         }
     }

@@ -149,8 +149,8 @@ impl SampledSensitivity {
         let [first_order, effects, total_order] = contributions.parts.each_ref().map(|parts| shares(parts));
         let effect_parts = &contributions.parts[1];
         let evaluations = self.samples * (3 * players.len() + 1);
-        let absent = "features are independent, each distributed as in the rows: the value of present features \
-                      is the variance that they explain, estimated from random samples";
+        let absent = "features are independent, each distributed as in the rows: the value of present \
+                      features is the variance that they explain, estimated from random samples";
         let output_names: Vec<String> = match m {
             1 => vec!["function".into()],
             _ => (0..m).map(|o| format!("function {o}")).collect(),
@@ -307,14 +307,14 @@ mod tests {
             let value = |i: usize| 2.0 * rows.get(i, 0) + rows.get(i, 1) * rows.get(i, 2);
             Ok(Matrix::column_vector((0..rows.rows()).map(value).collect()))
         };
-        let found =
+        let indices =
             SampledSensitivity { samples: 4000, ..Default::default() }.run(&inputs, function).unwrap();
-        assert!((found.effects.values.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        assert!((found.variance[0] - 5.0).abs() < 0.5 && found.evaluations == 40_000);
+        assert!((indices.effects.values.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!((indices.variance[0] - 5.0).abs() < 0.5 && indices.evaluations == 40_000);
         for (shares, expected) in [
-            (&found.first_order, [0.8, 0.0, 0.0]),
-            (&found.effects, [0.8, 0.1, 0.1]),
-            (&found.total_order, [0.8, 0.2, 0.2]),
+            (&indices.first_order, [0.8, 0.0, 0.0]),
+            (&indices.effects, [0.8, 0.1, 0.1]),
+            (&indices.total_order, [0.8, 0.2, 0.2]),
         ] {
             for (j, expected) in expected.into_iter().enumerate() {
                 let (value, error) = (shares.values[j], shares.std_error[j]);
@@ -322,11 +322,12 @@ mod tests {
             }
         }
         let constant = |rows: &Table| -> Result<Matrix> { Ok(Matrix::zeros(rows.rows(), 1)) };
-        let found = SampledSensitivity { samples: 10, ..Default::default() }.run(&inputs, constant).unwrap();
-        assert!(found.effects.values.iter().all(|share| share.is_nan()));
+        let indices =
+            SampledSensitivity { samples: 10, ..Default::default() }.run(&inputs, constant).unwrap();
+        assert!(indices.effects.values.iter().all(|share| share.is_nan()));
         let wrong = |_: &Table| -> Result<Matrix> { Ok(Matrix::zeros(3, 1)) };
         assert!(SampledSensitivity::default().run(&inputs, wrong).is_err());
-        let few = SampledSensitivity { samples: 1, ..Default::default() };
-        assert!(few.run(&inputs, function).is_err());
+        let single_sample = SampledSensitivity { samples: 1, ..Default::default() };
+        assert!(single_sample.run(&inputs, function).is_err());
     }
 }

@@ -82,8 +82,8 @@ impl DuelColumns {
                 let [left, right] = named.sides.unwrap_or(LAYOUTS[0].0);
                 let outcome = outcome_column(left, named.outcome);
                 let allowed = format!(
-                    "duels need the columns '{winner}' and '{loser}', or '{left}', '{right}' and '{outcome}', \
-                     or columns that are named"
+                    "duels need the columns '{winner}' and '{loser}', or '{left}', '{right}' and \
+                     '{outcome}', or columns that are named"
                 );
                 Err(Error::parameter("columns of duels", listed(header), allowed))
             }
@@ -110,8 +110,8 @@ mod tests {
         assert_eq!(find("right,left").unwrap().outcome.as_deref(), Some("outcome"));
         assert_eq!(find("a,b"), None);
         let named = NamedDuelColumns { sides: Some(["a", "b"]), outcome: Some("c"), ..Default::default() };
-        let found = DuelColumns::find(&header("a,b,left,right"), named).unwrap();
-        assert_eq!((found.sides, found.outcome), (["a".into(), "b".into()], Some("c".into())));
+        let columns = DuelColumns::find(&header("a,b,left,right"), named).unwrap();
+        assert_eq!((columns.sides, columns.outcome), (["a".into(), "b".into()], Some("c".into())));
         let error = DuelColumns::required(&header("model_a,model_b"), NamedDuelColumns::default(), true);
         assert!(error.unwrap_err().to_string().contains("'winner'"));
         assert!(DuelColumns::required(&header("left,right"), NamedDuelColumns::default(), false).is_ok());

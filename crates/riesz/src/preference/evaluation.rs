@@ -113,8 +113,8 @@ impl ProbabilityScores {
         // A duel and the same duel with its sides exchanged have equal probabilities but for rounding errors,
         // which must not decide accuracy and AUC.
         let on_grid = |p: f64| (p * EQUAL_PROBABILITIES).round() / EQUAL_PROBABILITIES;
-        let decided = both_sides.iter().filter(|(_, y)| *y != 0.5);
-        let untied: Vec<(f64, f64)> = decided.map(|(p, y)| (on_grid(*p), *y)).collect();
+        let without_ties = both_sides.iter().filter(|(_, y)| *y != 0.5);
+        let untied: Vec<(f64, f64)> = without_ties.map(|(p, y)| (on_grid(*p), *y)).collect();
         let correctness = |(p, y): &(f64, f64)| match p.total_cmp(&0.5) {
             std::cmp::Ordering::Equal => 0.5,
             side => f64::from(u8::from(side.is_gt() == (*y > 0.5))),
@@ -328,7 +328,7 @@ mod tests {
         assert!((scores.log_loss - loss).abs() < 1e-15);
         let swapped = ProbabilityScores::from_probabilities(&[0.2, 0.7, 0.4, 0.5], &[0.0, 1.0, 1.0, 0.0]);
         assert!((swapped.log_loss - scores.log_loss).abs() < 1e-15 && swapped.auc == scores.auc);
-        // Rounding errors do not change the order: with exchanged sides, both duels have the same probability.
+        // Rounding errors do not change the order: with exchanged sides, both duels are equally probable.
         let noisy = ProbabilityScores::from_probabilities(&[0.7, 0.3 - 1e-16, 0.5 + 1e-16], &[1.0, 1.0, 1.0]);
         assert_eq!((noisy.accuracy, noisy.auc), (0.5, 0.5));
         let coin_scores = ProbabilityScores::from_probabilities(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);

@@ -84,8 +84,8 @@ pub struct Rankability {
     pub draws: usize,
 }
 
-/// Points of the Elo scale per unit of log odds: 400 / ln 10, so that a difference of 400 points means odds of
-/// 10 to 1.
+/// Points of the Elo scale per unit of log odds: 400 / ln 10, so that a difference of 400 points means odds
+/// of 10 to 1.
 pub const ELO_PER_LOG_ODDS: f64 = 400.0 / std::f64::consts::LN_10;
 
 /// The usual mean of Elo ratings.
@@ -190,8 +190,8 @@ impl RankingRequest {
         without_triads.summarise(&differences(mean), draw)
     }
 
-    /// Returns the summary of the abilities of all items of a [Bradley-Terry model](super::BradleyTerry), from
-    /// the model and the covariance in its file. Cost as [`of_abilities`](Self::of_abilities).
+    /// Returns the summary of the abilities of all items of a [Bradley-Terry model](super::BradleyTerry),
+    /// from the model and the covariance in its file. Cost as [`of_abilities`](Self::of_abilities).
     ///
     /// # Errors
     /// As [`of_abilities`](Self::of_abilities); [`Error::Parameter`] for another model.

@@ -64,7 +64,8 @@ pub struct Args {
     /// items best]
     #[arg(long, value_name = "RIDGE")]
     pub conditional_ridge: Option<f64>,
-    /// Properties that are present or absent together, 'name=col,col;name=col', or a file with one group per line
+    /// Properties that are present or absent together, 'name=col,col;name=col', or a file with one group per
+    /// line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
     /// Index of the values, as for 'riesz explain --index'

@@ -142,9 +142,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             run.push(CardEntry::new("given", args.conditioning.join(", ")));
         }
     }
-    let (target, given) = (args.target.join(", "), args.conditioning.join(", "));
+    let (target, conditions) = (args.target.join(", "), args.conditioning.join(", "));
     let finding = TestOutput {
-        subject: TestSubject::Dependence { target: &target, given: &given },
+        subject: TestSubject::Dependence { target: &target, conditions: &conditions },
         result: &result,
         witnesses: &|| Ok(Vec::new()),
     };
