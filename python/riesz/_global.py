@@ -152,7 +152,8 @@ class SobolIndices:
         if np.ndim(self.shapley_effects) > 1:
             outputs = self.shapley_effects.shape[1]
             return f"<riesz.SobolIndices: {len(self.feature_names)} features, {outputs} outputs, {state}>"
-        return f"<riesz.SobolIndices: {_largest(self.feature_names, self.shapley_effects)}; {state}>"
+        effects = _largest(self.feature_names, self.shapley_effects)
+        return f"<riesz.SobolIndices: Shapley effects: {effects}; {state}>"
 
     def _repr_html_(self) -> str:
         head = f"<p>{html.escape(repr(self)[1:-1])}</p>"
@@ -163,13 +164,6 @@ class SobolIndices:
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
         """Draws the parts of the variance of a single output by :func:`riesz.plots.bar`."""
         return plots.bar(self.explanation, ax, max_display)
-
-    def __repr__(self) -> str:
-        outputs = 1 if np.ndim(self.first_order) == 1 else self.first_order.shape[1]
-        head = f"<riesz.SobolIndices: {len(self.feature_names)} features"
-        if outputs > 1:
-            return f"{head}, {outputs} outputs>"
-        return f"{head}; Shapley effects: {_largest(self.feature_names, self.shapley_effects)}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -234,10 +228,6 @@ class SageValues:
         page = _core.importance_page(self._record, title, target, None, core, facts, int(max_display))
         write(path, page.encode())
 
-    def __repr__(self) -> str:
-        values = _largest(self.feature_names, self.values)
-        return f"<riesz.SageValues: {self.measure} {self.base_loss:.4g} → {self.loss:.4g}; {values}>"
-
     def _repr_html_(self) -> str:
         table = self.to_frame().head(20).to_html(float_format="{:.4g}".format)
         return f"<p>{html.escape(repr(self)[1:-1])}</p>{table}"
@@ -251,13 +241,6 @@ class SageValues:
         return f"<riesz.SageValues: {losses}; values: {_largest(self.feature_names, self.values)}>"
 
 
-def _largest(names: list[str], values: np.ndarray) -> str:
-    """Returns the five largest values with their names, as text."""
-    order = np.argsort(-values, kind="stable")
-    shown = [f"{names[j]} {values[j]:.4g}" for j in order[:5]]
-    return ", ".join([*shown, *(["…"] if len(order) > 5 else [])])
-
-
 #: The columns of data frames by the names of indices.
 _FRAME_NAMES = {
     "first_order": "first_order",
@@ -269,7 +252,7 @@ _FRAME_NAMES = {
 def _largest(names: list[str], values: np.ndarray) -> str:
     """Returns the three features with the largest values as text."""
     order = np.argsort(-np.nan_to_num(values), kind="stable")[:3]
-    listed = ", ".join(f"{names[j]} {values[j]:.3g}" for j in order)
+    listed = ", ".join(f"{names[j]} {values[j]:.4g}" for j in order)
     return listed + (", …" if len(names) > 3 else "")
 
 

@@ -39,17 +39,10 @@ class ProtectionPath:
             columns[name] = self.importances[:, self.feature_names.index(name)]
         return pd.DataFrame(columns)
 
-    def __repr__(self) -> str:
-        ends = "no strengths"
-        if len(self.strengths):
-            low, high = self.strengths[[0, -1]]
-            ends = f"{len(self.strengths)} strengths from {low:.3g} to {high:.3g}, score "
-            ends += f"{self.scores[0]:.3g} to {self.scores[-1]:.3g}"
-        return f"<riesz.ProtectionPath: {', '.join(self.protected)} protected; {ends}>"
-
     def _repr_html_(self) -> str:
         table = self.to_frame().to_html(index=False, float_format="{:.4g}".format)
-        return f"<p>{html.escape(repr(self)[1:-1])}</p>{table}"
+        head = f"riesz.ProtectionPath: {', '.join(self.protected)} protected"
+        return f"<p>{html.escape(head)}</p>{table}"
 
     def plot(self, ax: Any = None) -> Any:
         """Draws the path by :func:`riesz.plots.protection_path`."""

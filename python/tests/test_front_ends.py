@@ -543,7 +543,7 @@ def test_paths_of_protection_are_shown(data):
     X, y = data
     model = riesz.KernelRidge(protect=["x0"])
     path = riesz.protection_path(model, X, y, [0.0, 1.0])
-    assert "x0 protected; 2 strengths from 0 to 1" in repr(path) and "<table" in path._repr_html_()
+    assert "x0 protected, by strength:" in repr(path) and "<table" in path._repr_html_()
     np.testing.assert_array_equal(path.to_frame()["x0"], path.importances[:, 0])
 
 
