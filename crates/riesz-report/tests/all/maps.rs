@@ -156,8 +156,10 @@ fn areas_are_checked() {
         let options = PlotOptions::default();
         render_area_map(areas, values, ["x", "y"], "rate", &options).map_err(|error| error.to_string())
     };
-    assert!(draw(&[square.clone()], &[1.0]).is_ok_and(|svg| svg.text.contains("A map of 1 areas")));
-    assert!(draw(&[square.clone()], &[1.0, 2.0]).is_err());
+    assert!(
+        draw(std::slice::from_ref(&square), &[1.0]).is_ok_and(|svg| svg.text.contains("A map of 1 areas"))
+    );
+    assert!(draw(std::slice::from_ref(&square), &[1.0, 2.0]).is_err());
     assert!(draw(&[Area::default()], &[1.0]).unwrap_err().contains("an area"));
     let mut broken = square;
     broken.rings[0][0][1] = f64::NAN;
