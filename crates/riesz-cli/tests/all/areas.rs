@@ -172,7 +172,7 @@ fn benchmarked_rates_add_up_to_the_counts() {
     let (rates, benchmarked) = (column(&text, "rate"), column(&text, "rate_benchmarked"));
     assert_eq!(rates, column(&plain, "rate"));
     let rows = cells(&place.read("rows.csv"));
-    let mut sums = vec![0.0; DISTRICTS];
+    let mut sums = [0.0; DISTRICTS];
     for (row, rate) in rows[1..].iter().zip(&benchmarked) {
         sums[row[1][1..].parse::<usize>().unwrap()] += number(&row[3]) * rate;
     }

@@ -151,7 +151,7 @@ fn invalid_tables_are_refused() {
 #[test]
 fn effects_are_explained_by_treatments() {
     let place = tables();
-    let ask = "causal effect sequential.csv --graph sequential.txt --outcome Y --hyperparameter-samples 2 \
+    let ask = "causal effect sequential.csv --adjust L0 --outcome Y --hyperparameter-samples 2 \
                --treatment A0,A1";
     let rows = cells(&place.read("sequential.csv"));
     let observed: Vec<[f64; 2]> = rows[1..].iter().map(|row| [number(&row[1]), number(&row[3])]).collect();

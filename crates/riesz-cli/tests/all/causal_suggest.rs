@@ -180,7 +180,7 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         assert!(!err.contains("panicked") && !err.contains("a bug"), "{options}: {err}");
         assert_eq!(place.files(), before, "{options}");
     }
-    place.bad(&format!("{COMMAND} -o next.svg"), "not as a picture");
+    place.bad(&format!("{COMMAND} -o next.svg"), "not as .svg");
     place.bad(
         &format!("{COMMAND} -o next.html"),
         "suggestions are written as .csv, .parquet, .json or .txt, not as .html",

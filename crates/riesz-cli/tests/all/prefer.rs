@@ -521,8 +521,8 @@ fn rankings_and_clusters_are_drawn() {
             && matrix.contains("Who beats whom")
             && matrix.matches("<rect").count() > 72
     );
-    place.bad(&format!("{rank} ladder.jpg"), "ends in .svg or .png");
-    place.bad("prefer cluster items.csv duels.csv --plot m.txt", "ends in .svg or .png");
+    place.bad(&format!("{rank} ladder.jpg"), "are written as .svg or .png");
+    place.bad("prefer cluster items.csv duels.csv --plot m.txt", "are written as .svg or .png");
 }
 
 /// Returns the numbers of a table's column.

@@ -37,7 +37,7 @@ Examples:
   riesz causal effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome y --at plans.csv -o e.csv
   riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --at grid.csv -o effect.parquet
   riesz causal effect s1.csv s2.csv --graph g.txt --treatment drug --outcome y --baseline drug=0 --given age=75
-  riesz causal effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome y --explain why.json
+  riesz causal effect data.csv --adjust age --treatment drug,dose --outcome y --explain why.json
   riesz causal effect trial.csv scans.csv --randomized --treatment dose --outcome y -o effect.svg
   riesz causal suggest s1.csv s2.csv --graph g.txt --treatment drug --outcome y --tried tried.csv
 
