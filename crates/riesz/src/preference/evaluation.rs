@@ -408,7 +408,8 @@ mod tests {
         };
         let summary =
             evaluation.run::<f64, Error>(&[0.5, 0.9], |p, duels| Ok(vec![*p; duels.test.len()])).unwrap();
-        assert_eq!((summary[0].mean.accuracy, summary[0].std.unwrap().log_loss), (0.5, 0.0));
+        assert_eq!(summary[0].mean.accuracy, 0.5);
+        assert!(summary[0].std.unwrap().log_loss < 1e-14);
         // The scores of a constant follow from the wins among the held out duels of each split.
         let losses: Vec<f64> = (0..4)
             .map(|repeat| {
