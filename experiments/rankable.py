@@ -29,7 +29,7 @@ from _figures import COLOURS, arguments, finish, panels, table
 from sklearn.exceptions import ConvergenceWarning
 
 import riesz
-from riesz.rankability import compare_models, rankability, spec_r
+from riesz.preference import compare_models, rankability, spec_r
 
 #: Published numbers: SpecR, average clustering.
 PUBLISHED = {

@@ -13,36 +13,24 @@ True
 
 from typing import TYPE_CHECKING
 
-from . import games, kernels, plots
-from ._components import Component, FunctionalANOVA, functional_anova
+from . import discrepancy, games, kernels, plots
 from ._core import UnsupportedModelError, __version__
-from ._discrepancy import KernelTestResult, hsic_test, mmd_test
-from ._expansion import Expansion
-from ._explainer import Explainer
-from ._explanation import Certificate, Explanation, Sampling
-from ._global import SageValues, SobolIndices, sage_values, sobol_indices
-from ._indices import Semivalue
-from ._multiplicative import odds_model
-from ._protection_path import ProtectionPath, protection_path
-from ._top_interactions import TopInteractions
+from ._explaining.components import Component, FunctionalANOVA, functional_anova
+from ._explaining.explainer import Explainer
+from ._explaining.explanation import Certificate, Explanation, Sampling
+from ._explaining.global_importance import SageValues, SobolIndices, sage_values, sobol_indices
+from ._explaining.indices import Semivalue
+from ._explaining.multiplicative import odds_model
+from ._explaining.protection_path import ProtectionPath, protection_path
+from ._explaining.top_interactions import TopInteractions
+from ._models.expansion import Expansion
+from .discrepancy import KernelTestResult, hsic_test, mmd_test
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
 if TYPE_CHECKING:
-    from . import (
-        aggregate,
-        causal,
-        clusters,
-        counts,
-        distributed,
-        estimators,
-        feature_selection,
-        fusion,
-        preference,
-        rankability,
-    )
-    from .aggregate import AggregateGaussianProcess
-    from .clusters import PreferenceClusters
-    from .counts import AggregateCountProcess
+    from . import causal, distributed, downscaling, estimators, feature_selection, preference
+    from .causal import CausalEffect, CausalEstimate, CausalFusion, MediatorShares
+    from .downscaling import AggregateCountProcess, AggregateGaussianProcess
     from .estimators import (
         SVC,
         SVR,
@@ -51,41 +39,29 @@ if TYPE_CHECKING:
         KernelLogisticRegression,
         KernelRidge,
     )
-    from .fusion import CausalEstimate, CausalFusion, MediatorShares
-    from .preference import PreferenceClassifier
+    from .preference import PreferenceClassifier, PreferenceClusters
 
 #: Names from modules that import scikit-learn, which takes longer than all other imports; they are loaded at
 #: their first use.
 _LAZY = {
-    "AggregateGaussianProcess": "aggregate",
-    "PreferenceClusters": "clusters",
-    "AggregateCountProcess": "counts",
+    "AggregateGaussianProcess": "downscaling",
+    "AggregateCountProcess": "downscaling",
+    "CausalEffect": "causal",
+    "CausalEstimate": "causal",
+    "CausalFusion": "causal",
+    "MediatorShares": "causal",
     "KernelRidge": "estimators",
     "KernelLogisticRegression": "estimators",
     "SVC": "estimators",
     "SVR": "estimators",
     "GaussianProcessRegressor": "estimators",
     "GaussianProcessClassifier": "estimators",
-    "CausalEffect": "fusion",
-    "CausalEstimate": "fusion",
-    "CausalFusion": "fusion",
-    "MediatorShares": "fusion",
     "PreferenceClassifier": "preference",
+    "PreferenceClusters": "preference",
 }
 
 #: Modules that are loaded at their first use.
-_MODULES = (
-    "aggregate",
-    "causal",
-    "clusters",
-    "counts",
-    "distributed",
-    "estimators",
-    "feature_selection",
-    "fusion",
-    "preference",
-    "rankability",
-)
+_MODULES = ("causal", "distributed", "downscaling", "estimators", "feature_selection", "preference")
 
 __all__ = [
     "AggregateCountProcess",
@@ -122,15 +98,13 @@ __all__ = [
     "TopInteractions",
     "UnsupportedModelError",
     "__version__",
-    "aggregate",
     "causal",
-    "clusters",
-    "counts",
+    "discrepancy",
     "distributed",
+    "downscaling",
     "estimators",
     "feature_selection",
     "functional_anova",
-    "fusion",
     "games",
     "hsic_test",
     "kernels",
@@ -139,7 +113,6 @@ __all__ = [
     "plots",
     "preference",
     "protection_path",
-    "rankability",
     "sage_values",
     "sobol_indices",
 ]

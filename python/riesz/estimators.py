@@ -59,19 +59,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from . import _core
 from . import kernels as rk
-from ._expansion import Expansion, deviations_of
-from ._fitted_attributes import (
-    NO_PROBABILITIES,
-    DualCoefficientsMixin,
-    MarginalLikelihoodMixin,
-    NoProbabilitiesMixin,
-    ProcessAttributesMixin,
-    SupportVectorMixin,
-)
-from ._kernel_expressions import as_kernel, scales_come_from_rows
-from ._model_loading import Read, with_class_sums
-from ._table_columns import column_units, read_categories, warn_of_numbers
-from ._types import (
+from ._data.table_columns import column_units, read_categories, warn_of_numbers
+from ._data.types import (
     ColumnChoices,
     Features,
     KernelLike,
@@ -80,7 +69,7 @@ from ._types import (
     PositiveOrAuto,
     RandomState,
 )
-from ._validation import (
+from ._data.validation import (
     as_cells,
     as_numbers,
     collected,
@@ -91,6 +80,17 @@ from ._validation import (
     numbered,
     row_parts,
 )
+from ._models.expansion import Expansion, deviations_of
+from ._models.fitted_attributes import (
+    NO_PROBABILITIES,
+    DualCoefficientsMixin,
+    MarginalLikelihoodMixin,
+    NoProbabilitiesMixin,
+    ProcessAttributesMixin,
+    SupportVectorMixin,
+)
+from ._models.kernel_expressions import as_kernel, scales_come_from_rows
+from ._models.loading import Read, with_class_sums
 from .games import Game
 
 if TYPE_CHECKING:
@@ -576,7 +576,7 @@ class _Protecting:
     """Mixin of estimators that can protect features."""
 
     def _penalty(self, kernel: str, names: list[str], X: np.ndarray):
-        from ._protected_features import penalty
+        from ._explaining.protected_features import penalty
 
         # Fits along a path of strengths share what does not depend on the strength.
         path = self._on_path()

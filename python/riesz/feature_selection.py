@@ -21,10 +21,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
-from ._discrepancy import _kernels, _same_rows, hsic_test
-from ._table_columns import Rows, read
-from ._types import ColumnChoices, KernelLike, MatrixLike, RandomState
-from ._validation import is_whole
+from ._data.table_columns import Rows, read
+from ._data.types import ColumnChoices, KernelLike, MatrixLike, RandomState
+from ._data.validation import is_whole
+from .discrepancy import _kernels, _same_rows, hsic_test
 
 __all__ = ["SelectHSIC"]
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._validation import is_numbered, is_whole
+from ._data.validation import is_numbered, is_whole
 
 __all__ = [
     "ANOVA",

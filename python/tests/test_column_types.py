@@ -163,7 +163,7 @@ def test_column_types_are_stated_in_every_estimator():
     model = riesz.PreferenceClassifier(columns=state, optimizer=None).fit(items, duels)
     assert next(iter(model.expansion_.levels.values())) == ["0", "100", "200"]
     riesz.PreferenceClusters(2, columns=state, optimizer=None, random_state=0).fit(items, duels)
-    riesz.rankability.compare_models(items, duels, columns=state, optimizer=None)
+    riesz.preference.compare_models(items, duels, columns=state, optimizer=None)
     SelectHSIC(1, columns=state).fit(items, items["a"])
     graph = "zone -> a; a -> y; zone -> y"
     table = items.assign(y=items["a"] + (items["zone"] == 100))

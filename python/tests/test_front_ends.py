@@ -18,8 +18,7 @@ from sklearn.utils import check_random_state
 
 import riesz
 from riesz.kernels import RBF
-from riesz.preference import PairClassifier, evaluate, pair_groups
-from riesz.rankability import compare_models, rankability, spec_r
+from riesz.preference import PairClassifier, compare_models, evaluate, pair_groups, rankability, spec_r
 
 TARGET = os.environ.get("CARGO_TARGET_DIR") or pathlib.Path(__file__).resolve().parents[2] / "target"
 COMMAND = pathlib.Path(TARGET) / "debug" / "riesz"

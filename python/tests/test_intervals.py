@@ -6,7 +6,7 @@ import pytest
 
 import riesz
 from riesz.kernels import RBF
-from riesz.rankability import rankability
+from riesz.preference import rankability
 
 
 def inside(estimate, low, high):

@@ -15,7 +15,7 @@ from sklearn.gaussian_process import kernels as sk
 
 import riesz
 from riesz import distributed
-from riesz._kernel_expressions import to_expression
+from riesz._models.kernel_expressions import to_expression
 from riesz.kernels import RBF, Categorical, Constant, Laplacian, Linear, Matern, Periodic, Polynomial
 
 TARGET = os.environ.get("CARGO_TARGET_DIR") or pathlib.Path(__file__).resolve().parents[2] / "target"

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 import riesz
-from riesz.preference import PairClassifier
-from riesz.rankability import compare_models, rankability, spec_r
+from riesz.preference import PairClassifier, compare_models, rankability, spec_r
 
 LEFT = ["ann", "bob", "cid", "bob", "cid", "ann", "cid", "dee", "ann"]
 RIGHT = ["bob", "cid", "ann", "ann", "bob", "cid", "ann", "ann", "dee"]

@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import riesz
 from riesz.kernels import RBF, Categorical
-from riesz.rankability import compare_models, rankability, spec_r
+from riesz.preference import compare_models, rankability, spec_r
 
 
 def drawn(seed=0, count=20, density=0.7, clusters=1):

@@ -13,7 +13,7 @@ from matplotlib.patches import FancyArrowPatch
 
 import riesz
 from riesz import plots
-from riesz.rankability import Rankability, rankability
+from riesz.preference import Rankability, rankability
 
 matplotlib.use("Agg")
 
@@ -262,7 +262,7 @@ def test_home_ties_labels_and_pair_classifiers():
 @pytest.mark.parametrize(
     ("act", "kind", "words"),
     [
-        (lambda: plots.ladder([1, 2]), TypeError, "riesz.rankability.Rankability is needed, not a list"),
+        (lambda: plots.ladder([1, 2]), TypeError, "riesz.preference.Rankability is needed, not a list"),
         (lambda: plots.ladder(example_ranking(), max_display=0), ValueError, "max_display = 0"),
         (lambda: plots.ladder(example_ranking(), max_display=2.5), ValueError, "max_display = 2.5"),
         (lambda: plots.ladder(example_ranking(), max_cycles=-1), ValueError, "max_cycles = -1"),

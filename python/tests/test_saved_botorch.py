@@ -11,8 +11,8 @@ import pytest
 
 import riesz
 from riesz import _botorch
-from riesz._model_loading import Imported, Part, mapped
-from riesz._validation import numbered
+from riesz._data.validation import numbered
+from riesz._models.loading import Imported, Part, mapped
 
 CASES = json.loads((pathlib.Path(__file__).parent / "saved/botorch.json").read_text())["cases"]
 

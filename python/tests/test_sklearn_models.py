@@ -32,7 +32,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 import riesz
 from conftest import interventional, shapley
-from riesz._sklearn_kernels import gp_kernel
+from riesz._models.scikit_learn_kernels import gp_kernel
 
 
 def gp(kernel, **settings):

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from test_fusion import fitted, linear, two_drugs
 
 import riesz
-from riesz.fusion import suggest_among
+from riesz.causal import suggest_among
 
 GRID = np.linspace(-2, 2, 41)
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._expansion import Expansion
-from .._explainer import Explainer
+from .._explaining.explainer import Explainer
+from .._models.expansion import Expansion
 from ._data import Data, Unit, opened
 from ._engines import engine_of
 from ._storage import write_file

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._expansion import Expansion
-from .._kernel_expressions import to_expression
+from .._models.expansion import Expansion
+from .._models.kernel_expressions import to_expression
 from ..kernels import Kernel
 from ._data import Data, Unit, in_order, levels_of, opened
 from ._engines import engine_of
@@ -135,7 +135,7 @@ class LandmarkFit:
         """Returns proved bounds on the difference of predictions at the rows of ``X`` from those of the exact
         fit with the same landmarks, (rows, targets). ``None`` without a correction, if rounding may dominate
         the solution, and for models other than ridge regression."""
-        from .._validation import as_numbers
+        from .._data.validation import as_numbers
 
         names, levels = self.expansion.feature_names, self.expansion._core.levels
         return self._fitting.bounds((names, levels, as_numbers(X, names, levels=levels)))

@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files that read other packages' models, and may name all kernels and estimators.
-const IMPORTERS: [&str; 3] =
-    ["python/riesz/_sklearn.py", "python/riesz/_sklearn_kernels.py", "python/riesz/_gpytorch.py"];
+const IMPORTERS: [&str; 3] = [
+    "python/riesz/_models/scikit_learn.py",
+    "python/riesz/_models/scikit_learn_kernels.py",
+    "python/riesz/_models/gpytorch.py",
+];
 
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

@@ -1,0 +1,1 @@
+"""Tables and parameters: how they are read and checked."""

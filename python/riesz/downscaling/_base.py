@@ -1,0 +1,412 @@
+"""Base class of the models of aggregates: predictions and explanations of the map f, and of its means and
+sums over bags."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _core
+from .. import kernels as rk
+from .._data.types import MatrixLike
+from .._data.validation import collected, is_numbered, is_whole, names_of
+from .._explaining.explainer import Explainer
+from .._explaining.explanation import Explanation, check_suffix, named_sums
+from .._models.expansion import Expansion, deviations_of, write
+from .._models.loading import Imported, Part, weighted_sum
+from ..estimators import _count
+from ..preference._duel_contexts import _first
+from ..preference._duels import NO_COVARIANCE
+from ._bags import ColumnRoles, Members, Tables, rows_of_bags
+from ._fitting import Component
+
+#: Default number of draws of hyper-parameters, and the maximum number of targets for which they are used.
+_DRAWS, _FEW_TARGETS = 64, 300
+
+
+class Downscaled(BaseEstimator):
+    """A map f of single rows, with one set of hyper-parameters or averaged over several."""
+
+    expansion_: Expansion
+    _parts: list[Component]
+    #: The description of f in explanations.
+    _explained = "posterior mean"
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # It predicts a number for each row; fit takes two tables, so it is not a step of a pipeline.
+        tags.estimator_type = "regressor"
+        tags.target_tags.required = False
+        tags.input_tags.string = True
+        return tags
+
+    def _store_fits(
+        self, best: Component, parts: list[Component], tables: Tables, roles: ColumnRoles
+    ) -> None:
+        """Stores the fits for the best hyper-parameters and for draws of them, if any."""
+        names = tables.rows.names
+        self._parts = parts or [best]
+        bag, weight = (column if isinstance(column, str) else None for column in (roles.bag, roles.weight))
+        target, target_std, trials = (
+            column if isinstance(column, str) else None
+            for column in (roles.target, roles.target_std, roles.trials)
+        )
+        self._column_roles = ColumnRoles(
+            bag, weight, target, target_std, features=None if is_numbered(names) else names, trials=trials
+        )
+        self._targets = tables.values
+        self.expansion_, self.bags_, self.targets_ = best.expansion, tables.bags, tables.targets
+        self.kernel_ = rk._from_json(self.expansion_._core.kernel, names)
+        self.prior_mean_ = sum(part.weight * part.mean for part in self._parts)
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _explains_means(self) -> bool:
+        """Whether explanations of bags are means over their rows, instead of sums."""
+        return True
+
+    def _cells(self, rows: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.expansion_._rows(rows, "rows")
+
+    def _select_columns(self, X: Any, label: str = "X") -> Any:
+        """Returns the columns on which f depends, as :class:`riesz.Explainer` takes them."""
+        check_is_fitted(self)
+        return self.expansion_._select_columns(X, label)
+
+    def _mixed(self, values: Sequence[Any]) -> Any:
+        return sum(part.weight * value for part, value in zip(self._parts, values))
+
+    def _posterior(self, rows: Any, return_std: bool, return_cov: bool) -> Any:
+        """Returns the mean of f at rows, and its standard deviations or covariances if requested."""
+        cells = self._cells(rows)
+        means = [part.expansion._core.predict(cells)[:, 0] for part in self._parts]
+        mean = self._mixed(means)
+        if not (return_std or return_cov):
+            return mean
+        deviations = [
+            deviations_of(part.expansion, cells, return_std, return_cov)[0][..., 0] for part in self._parts
+        ]
+        if return_std:
+            return mean, np.sqrt(
+                self._mixed([sd**2 + (part_mean - mean) ** 2 for sd, part_mean in zip(deviations, means)])
+            )
+        return mean, self._mixed(
+            [cov + np.outer(part_mean - mean, part_mean - mean) for cov, part_mean in zip(deviations, means)]
+        )
+
+    def _drawn(self, rows: Any, n_samples: int, random_state: Any) -> np.ndarray:
+        """Returns joint draws of f, (rows, n_samples)."""
+        cells, random = self._cells(rows), check_random_state(random_state)
+        counts_of_parts = random.multinomial(
+            _count("n_samples", n_samples, 1), [part.weight for part in self._parts]
+        )
+        seeds = random.randint(2**31 - 1, size=len(counts_of_parts))
+        draws_of_parts = zip(self._parts, counts_of_parts.tolist(), seeds.tolist())
+        draws = np.hstack(
+            [
+                part.expansion._core.sample(cells, count, seed)[0]
+                for part, count, seed in draws_of_parts
+                if count
+            ]
+        )
+        return draws[:, random.permutation(draws.shape[1])]
+
+    def _members(self, rows: Any, bag: Any, weight: Any) -> tuple[Members, list[str]]:
+        """Returns the rows of bags, and the bags' names."""
+        bag, weight = (
+            default if value is None else value
+            for value, default in zip((bag, weight), self._column_roles[:2])
+        )
+        if bag is None:
+            raise ValueError("bag = None: it says of each row its bag, as in fit")
+        named = names_of(collected(rows)) is not None
+        members = rows_of_bags(
+            rows, ColumnRoles(bag, weight, features=self._column_roles.features if named else None)
+        )
+        members.check()
+        return members, list(dict.fromkeys(members.bag))
+
+    def _weights_of(self, members: Members, names: list[str], means: bool) -> tuple[list[int], list[float]]:
+        """Returns the bag of each row and its weight there, for means or sums."""
+        bag_number = {name: k for k, name in enumerate(names)}
+        bag_numbers = np.array([bag_number[name] for name in members.bag])
+        weights = np.ones(len(bag_numbers)) if members.weight is None else members.weight
+        if means:
+            weights = weights / np.bincount(bag_numbers, weights)[bag_numbers]
+        return bag_numbers.tolist(), weights.tolist()
+
+    def explain_bags(
+        self,
+        background: MatrixLike,
+        rows: MatrixLike | None = None,
+        bags: Sequence[Any] | None = None,
+        *,
+        bag: Any = None,
+        weight: Any = None,
+        **options: Any,
+    ) -> Explanation:
+        """Explains the mean or sum of f over bags. It takes the time of explaining all rows of these bags.
+
+        By linearity, values are weighted means or sums of the values of rows, and add up to
+        :meth:`predict_bags`. Counts are not linear in f; for them values explain the weighted mean of f over
+        the rows of the bag.
+
+        Parameters
+        ----------
+        background : array or data frame of shape (m, d)
+            Rows from which absent features take their values.
+        rows : array or data frame of shape (n, d), optional
+            By default the rows of the fit.
+        bags : list, optional
+            Names of bags of ``rows``, by default all.
+        bag, weight
+            As in :meth:`predict_bags`.
+        **options
+            As in :class:`riesz.Explainer`, without covariances, which are not known between rows.
+
+        Returns
+        -------
+        Explanation
+            One line per bag; :attr:`Explanation.data` has the means of its rows, and its name in the last
+            column.
+        """
+        check_is_fitted(self)
+        if options.get("covariance"):
+            raise ValueError(NO_COVARIANCE)
+        members, names = self._fit_members() if rows is None else self._members(rows, bag, weight)
+        if bags is not None:
+            requested = [str(name) for name in bags]
+            unknown = [name for name in requested if name not in names]
+            if unknown:
+                raise ValueError(f"bags: there are no rows of {_first(unknown)}")
+            requested_set = set(requested)
+            members, names = (
+                members.take([i for i, name in enumerate(members.bag) if name in requested_set]),
+                list(dict.fromkeys(requested)),
+            )
+        bag_numbers, weights = self._weights_of(members, names, self._explains_means())
+        shares = np.zeros((len(names), len(bag_numbers)))
+        shares[bag_numbers, range(len(bag_numbers))] = weights
+        explanation = Explainer(self, background, **options)(members.rows).average(shares)
+        return named_sums(explanation, shares.sum(axis=1), self._column_roles.bag or "bag", names)
+
+    def _fit_members(self) -> tuple[Members, list[str]]:
+        """Returns the rows of the fit."""
+        raise ValueError(
+            "a fit through inducing points does not keep its rows: give rows, whose bags are to be explained"
+        )
+
+    def _imported(self) -> Imported:
+        """Returns the model in the form that :class:`riesz.Explainer` reads."""
+        parts = [(part.weight, Part.from_expansion(part.expansion)) for part in self._parts]
+        first = parts[0][1]
+        names, kind, outputs = (
+            first.expansion.feature_names,
+            type(self).__name__,
+            first.expansion.output_names,
+        )
+        if len(parts) == 1:
+            return Imported([[first]], self._explained, names, kind, outputs, self._mean)
+        block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
+        explained = f"{self._explained}, averaged over hyper-parameters"
+        return Imported([block], explained, names, kind, outputs, self._mean, mixture=parts)
+
+    def _mean(self, rows: Any) -> np.ndarray:
+        return self._posterior(rows, False, False)
+
+    def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
+        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read.
+
+        An average over hyper-parameters is not one model: ``expansion_.save`` writes the model of the best
+        ones, and ``pickle`` keeps all.
+
+        Parameters
+        ----------
+        path : path
+        posterior : bool, default False
+            Whether the file also holds the posterior covariance, from which standard deviations follow.
+        """
+        check_is_fitted(self)
+        if len(self._parts) > 1:
+            raise ValueError(
+                f"this is an average of {len(self._parts)} models, and a file holds one: fit with "
+                "n_hyperparameter_samples=0, save the model "
+                "of the best hyper-parameters, model.expansion_.save(path), or pickle the average"
+            )
+        self.expansion_.save(path, posterior=posterior)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        rows: Any,
+        x: Any,
+        y: Any,
+        *,
+        background: Any = None,
+        bag: Any = None,
+        weight: Any = None,
+        observed: Any = None,
+        title: str | None = None,
+    ) -> None:
+        """Writes a self-contained HTML page with the map of ``rows``, its standard deviation and its
+        explanation by features, as ``riesz downscale map … -o FILE.html`` does.
+
+        Parameters
+        ----------
+        path : path
+        rows : array or data frame
+            Rows in the columns of the fit; a data frame may have further columns.
+        x, y : str or array
+            Coordinates of the rows, from left to right and from bottom to top: columns of ``rows``, or one
+            number per row.
+        background : array or data frame, optional
+            Rows from which absent features take their values; without it the game is the functional one.
+        bag, weight : str or array, optional
+            As for ``predict_bags``; with ``bag`` the page has a table of bags.
+        observed : Series or dict, optional
+            The observed target of each bag by its name; with ``bag``.
+        title : str, optional
+        """
+        if title is not None and not isinstance(title, str):
+            raise TypeError(f"title = {title!r}: it is a text")
+        check_suffix(path, (".html", ".htm"), "report writes HTML")
+        places = self._places(rows, x, y)
+        if bag is None and (weight is not None or observed is not None):
+            raise ValueError("weight and observed are of the table of bags: give bag too")
+        bags = None if bag is None else self._bags_of_page(rows, bag, weight, observed)
+        page = _core.map_page(
+            self._single_core(), self._cells(rows), places, self._background_cells(background), title, bags
+        )
+        write(path, page.encode())
+
+    def save_map(
+        self,
+        path: str | os.PathLike[str],
+        rows: Any,
+        x: Any,
+        y: Any,
+        *,
+        quantity: str = "mean",
+        background: Any = None,
+    ) -> None:
+        """Writes a picture of the map of ``rows`` as SVG, as ``riesz downscale map … -o FILE.svg`` does.
+
+        Parameters
+        ----------
+        path : path
+        rows, x, y, background
+            As for :meth:`report`.
+        quantity : str, default "mean"
+            ``"mean"``, ``"std"``, or a feature for its Shapley values.
+        """
+        check_suffix(path, (".svg",), "save_map writes SVG")
+        names = self.expansion_.feature_names
+        if quantity not in ("mean", "std", *names):
+            raise ValueError(
+                f"quantity = {quantity!r}: it is 'mean', 'std' or a feature of the map: {', '.join(names)}"
+            )
+        if quantity in ("mean", "std") and background is not None:
+            raise ValueError(f"background: quantity = {quantity!r} has no use for it: leave it out")
+        number = names.index(quantity) if quantity in names else 0
+        kind = quantity if quantity in ("mean", "std") else "feature"
+        picture = _core.map_picture(
+            self._single_core(),
+            self._cells(rows),
+            self._places(rows, x, y),
+            (kind, number),
+            self._background_cells(background),
+        )
+        write(path, picture.encode())
+
+    def _single_core(self) -> _core.Expansion:
+        if len(self._parts) > 1:
+            raise ValueError(
+                f"this is an average of {len(self._parts)} models, and a page or picture is of one: fit with "
+                "n_hyperparameter_samples=0"
+            )
+        return self.expansion_._with_posterior()
+
+    def _background_cells(self, background: Any) -> np.ndarray | None:
+        return None if background is None else self.expansion_._rows(background, "background")
+
+    def _places(self, rows: Any, x: Any, y: Any) -> tuple[list[list[float]], list[str]]:
+        """Returns the coordinates of rows, and the names of the axes."""
+        check_is_fitted(self)
+        table, count = collected(rows), len(self._cells(rows))
+        header = names_of(table) or []
+        coordinates, axes = [], []
+        for axis, values in (("x", x), ("y", y)):
+            name = values if isinstance(values, str) else getattr(values, "name", None) or axis
+            if isinstance(values, str):
+                if values not in header:
+                    raise ValueError(f"{axis} = {values!r}: rows have no such column")
+                values = table[table.columns[header.index(values)]]
+            numbers = np.asarray(values, dtype=float)
+            if numbers.shape != (count,) or not np.isfinite(numbers).all():
+                raise ValueError(f"{axis} is one finite number for each of the {count} rows")
+            coordinates.append(numbers.tolist())
+            axes.append(str(name))
+        return coordinates, axes
+
+    def _bags_of_page(self, rows: Any, bag: Any, weight: Any, observed: Any) -> tuple[Any, ...]:
+        """Returns the bags of rows as the core's pages take them."""
+        members, _ = self._members(rows, bag, weight)
+        if len(members.bag) != len(self._cells(rows)):
+            raise ValueError("report: each row is in one bag")
+        names = sorted(set(members.bag))
+        number = {name: k for k, name in enumerate(names)}
+        targets = None
+        if observed is not None:
+            by_name = {str(name): float(value) for name, value in dict(observed).items()}
+            label = getattr(observed, "name", None)
+            targets = (str(label or "target"), [by_name.get(name, float("nan")) for name in names])
+        used = self._column_roles.weight if weight is None else weight
+        weights = None if members.weight is None else members.weight.tolist()
+        weight_name = None if weights is None else used if isinstance(used, str) else "weight"
+        column = bag if isinstance(bag, str) else "bag"
+        sums = not self._explains_means()
+        return column, names, [number[name] for name in members.bag], weight_name, weights, targets, sums
+
+
+def draws_of(n_samples: Any, targets: int, optimizer: Any, reason: str | None) -> int | None:
+    """Returns the number of draws of hyper-parameters, if any; ``reason`` is a reason for none."""
+    if optimizer is None:
+        reason = "optimizer=None keeps hyper-parameters as they are"
+    if isinstance(n_samples, str) and n_samples == "auto":
+        return _DRAWS if reason is None and 5 <= targets <= _FEW_TARGETS else None
+    if not is_whole(n_samples):
+        raise ValueError(f"n_hyperparameter_samples = {n_samples!r}: it is 'auto' or a whole number")
+    if n_samples == 0:
+        return None
+    draws = _count("n_hyperparameter_samples", n_samples, 2)
+    if reason is not None:
+        raise ValueError(
+            f"n_hyperparameter_samples = {draws}: {reason}, so there is nothing to average: take 0"
+        )
+    return draws
+
+
+def few_draws_warning(effective: float | None) -> list[str]:
+    """Returns a warning if the effective number of draws is small."""
+    if effective is None or effective >= 10:
+        return []
+    summary = f"the draws of hyper-parameters are worth {effective:.1f} of their posterior's own"
+    return [f"{summary}, which is a rough average: give more of them, n_hyperparameter_samples=500 say"]
+
+
+def not_negative(name: str, value: Any, or_auto: bool = False) -> float | None:
+    """Returns a nonnegative number; ``None`` for ``"auto"``, if that is allowed."""
+    if or_auto and isinstance(value, str) and value == "auto":
+        return None
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:
+        return float(value)
+    raise ValueError(
+        f"{name} = {value!r}: it is a number, not negative{', or ' + repr('auto') if or_auto else ''}"
+    )
