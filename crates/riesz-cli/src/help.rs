@@ -4,7 +4,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that `--help` leaves out where a command has them and does not require them.
-const ADVANCED: [&str; 67] = [
+const ADVANCED: [&str; 66] = [
     // Reading tables.
     "delimiter",
     "decimal",
@@ -15,7 +15,6 @@ const ADVANCED: [&str; 67] = [
     "columns",
     "scale",
     "unseen",
-    "categorical",
     // Solvers and searches of 'fit'.
     "corrections",
     "solver",

@@ -51,7 +51,6 @@ fn covariances_reach_files_plots_and_reports() {
     assert!(
         !place.read("w.html").contains("class=\"sure\"") && !place.read("w.json").contains("uncertainty")
     );
-    assert!(place.read("w.json").contains("\"version\":2"));
     // The observational game has uncertainty too.
     place.good("explain m.riesz train.csv --game observational --covariance -o w.json");
     assert!(place.good("inspect w.json").0.contains("posterior of a Gaussian process"));

@@ -747,7 +747,7 @@ fn duels_without_an_outcome_are_dropped_on_request() {
 #[test]
 fn commands_offer_only_applicable_options() {
     let place = Place::new();
-    let help = |command: &str| place.good(&format!("prefer {command} --help")).0;
+    let help = |command: &str| place.good(&format!("prefer {command} --help-all")).0;
     for option in ["--contexts", "--users", "--landmarks", "--context-landmarks"] {
         assert!(!help("rank").contains(option) && !help("cluster").contains(option), "{option}");
         assert!(help("fit").contains(option) && help("evaluate").contains(option), "{option}");
@@ -763,7 +763,7 @@ fn commands_offer_only_applicable_options() {
         );
     }
     for command in ["report", "downscale map"] {
-        assert!(!place.good(&format!("{command} --help")).0.contains("--format"), "{command}");
+        assert!(!place.good(&format!("{command} --help-all")).0.contains("--format"), "{command}");
     }
     let items = with_players();
     let duel = |k: usize| {
