@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/reference/command-line.md"
 HEAD = """# Command line
 
-This page has the help text of every command, as `riesz COMMAND --help` prints it. [The cheat
+This page has the help text of every command, as `riesz COMMAND --help-all` prints it. [The cheat
 sheet](cheatsheet.md) lists tasks with their calls, and [errors](errors.md) has the exit codes.
 """
 NO_PROGRAM = "\nThis build of the site had no command line: run `cargo build`, then build the site again.\n"
@@ -26,7 +26,7 @@ def program():
 def help_of(path, words):
     """The help text of a command."""
     # The help shows the program by the name by which it was called.
-    arguments = ["riesz", *words, "--help"]
+    arguments = ["riesz", *words, "--help-all"]
     done = subprocess.run(arguments, executable=path, capture_output=True, text=True, check=True)
     return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
 

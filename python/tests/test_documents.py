@@ -288,7 +288,7 @@ def test_flags_in_the_documents_exist():
     for path in DOCUMENTS:
         for call, name, flags in flags_of_calls(path):
             if name not in helps:
-                done = subprocess.run([program, *name, "--help"], capture_output=True, text=True)
+                done = subprocess.run([program, *name, "--help-all"], capture_output=True, text=True)
                 assert done.returncode == 0, f"{path.relative_to(ROOT)}: {call}"
                 helps[name] = done.stdout
             for flag in flags:

@@ -111,7 +111,7 @@ def test_invalid_orders_are_refused():
         with pytest.raises(ValueError, match="order|index"):
             riesz.Explainer(model, BACKGROUND, **settings)
     wide = np.zeros((2, 3000))
-    with pytest.raises(ValueError, match="3000 players have more than 16777216 sets of up to 3"):
+    with pytest.raises(ValueError, match="3000 features have more than 16777216 sets of up to 3"):
         riesz.Explainer(
             riesz.KernelRidge(kernel="rbf", gamma="scale").fit(wide, [0.0, 1.0]), index="k-SII", order=3
         )
@@ -273,7 +273,7 @@ def test_the_strongest_of_too_many_pairs():
         riesz.Expansion(riesz.kernels.RBF(1.0), points=wide, coef=rng.normal(size=12)), index="k-SII"
     )
     with pytest.raises(
-        ValueError, match="7000 players have more than 16777216 pairs: ask for the strongest alone"
+        ValueError, match="7000 features have more than 16777216 pairs: ask for the strongest alone"
     ):
         explainer(wide[:1])
     top = explainer.top_interactions(wide[:2], k=3)

@@ -207,7 +207,7 @@ def test_explainers_say_that_values_of_isotropic_kernels_are_estimated():
         model = riesz.KernelRidge(kernel=kernel).fit(X, X[:, 0])
         explainer = riesz.Explainer(model, X[:5])
         assert "estimated" in repr(explainer)
-        assert "isotropic" in explainer.reason and "make them one player" in explainer.reason
+        assert "isotropic" in explainer.reason and "make them one feature" in explainer.reason
         assert "estimated" in type(kernel).__doc__
         product = type(kernel)(2.0, isotropic=False)
         explainer = riesz.Explainer(riesz.KernelRidge(kernel=product).fit(X, X[:, 0]), X[:5])

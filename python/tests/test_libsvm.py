@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import riesz
-from riesz import _validation
+from riesz._data import validation
 
 FILES = Path(__file__).resolve().parents[2] / "crates/riesz/tests/data/svm"
 CASES = json.loads((FILES / "files.json").read_text())["cases"]
@@ -116,7 +116,7 @@ def test_sparse_rows_give_the_values_of_dense_rows(kind, monkeypatch):
     y, label = X @ rng.normal(size=5), (X[:, 0] + X[:, 1] > 0.1).astype(int)
     rows = kind(X)
     # Rows are processed in parts.
-    monkeypatch.setattr(_validation, "PART_BYTES", 8 * 5 * 7)
+    monkeypatch.setattr(validation, "PART_BYTES", 8 * 5 * 7)
     for make, target in (
         (riesz.KernelRidge, y),
         (riesz.SVR, y),
@@ -130,6 +130,6 @@ def test_sparse_rows_give_the_values_of_dense_rows(kind, monkeypatch):
         explanation = riesz.Explainer(model, background)(rows.tocsr()[:5])
         np.testing.assert_array_equal(explanation.values, riesz.Explainer(other, X[:10])(X[:5]).values)
     np.testing.assert_array_equal(model.predict_proba(rows), other.predict_proba(X))
-    monkeypatch.setattr(_validation, "MAX_DENSE_BYTES", 100)
+    monkeypatch.setattr(validation, "MAX_DENSE_BYTES", 100)
     with pytest.raises(ValueError, match="X is a sparse matrix of 60 rows and 5 columns, which take"):
         riesz.KernelRidge(gamma=0.3, kernel="rbf").fit(rows, y)

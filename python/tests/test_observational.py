@@ -121,7 +121,7 @@ def test_any_kernel_and_several_outputs_and_a_chosen_ridge(data):
         riesz.Explainer(matern, game=riesz.Observational(conditional_ridge=-1.0))
     with pytest.raises(ValueError, match="coalitions belongs to the observational game"):
         riesz.Explainer(matern, X, groups={"all": range(4)}, n_coalitions=9)
-    with pytest.raises(ValueError, match="coalitions = 3 is not allowed: 4 players take at least"):
+    with pytest.raises(ValueError, match="coalitions = 3 is not allowed: 4 features take at least"):
         riesz.Explainer(matern, game="observational", n_coalitions=3)(X[:1])
 
 

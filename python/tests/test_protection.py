@@ -209,5 +209,5 @@ def test_many_features_and_many_rows_are_protected_observationally():
     ]:
         with pytest.raises(ValueError, match=words):
             clone(model).set_params(**settings).fit(narrow, y)
-    with pytest.raises(ValueError, match="a value among 18 players takes at least 34"):
+    with pytest.raises(ValueError, match="a value among 18 features takes at least 34"):
         riesz.KernelRidge(0.1, protect_coalitions=20, **options).fit(X, y)

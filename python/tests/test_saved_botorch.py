@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import riesz
-from riesz import _botorch
 from riesz._data.validation import numbered
+from riesz._models import botorch
 from riesz._models.loading import Imported, Part, mapped
 
 CASES = json.loads((pathlib.Path(__file__).parent / "saved/botorch.json").read_text())["cases"]
@@ -84,8 +84,8 @@ def test_transforms_are_undone(case):
         outcome_transform = chained(case["outcome"])
 
     chain = chained(case["input"])
-    owners = list(range(width)) if chain is None else _botorch.input_owners(chain, width)
-    outcome = _botorch.outcome_of(Model())
+    owners = list(range(width)) if chain is None else botorch.input_owners(chain, width)
+    outcome = botorch.outcome_of(Model())
     expansion = riesz.Expansion(
         riesz.kernels.RBF(case["length_scale"]), np.array(case["points"]), case["coef"], case["constant"]
     )
@@ -106,23 +106,23 @@ def test_transforms_that_are_not_known_are_named():
     warped = {**normalize, "class": "InputPerturbation"}
     for part, name in [(theirs, "Normalize"), (warped, "InputPerturbation")]:
         with pytest.raises(riesz.UnsupportedModelError, match=f"the input transform {name} is not known"):
-            _botorch.input_owners(stand_in(part), 3)
+            botorch.input_owners(stand_in(part), 3)
     inactive = stand_in(warped)
     inactive.transform_on_eval = False
-    assert _botorch.input_owners(inactive, 3) == [0, 1, 2]
+    assert botorch.input_owners(inactive, 3) == [0, 1, 2]
 
     class Model:
         pass
 
-    assert _botorch.outcome_of(Model()) == _botorch.Outcome()
+    assert botorch.outcome_of(Model()) == botorch.Outcome()
     outcome = {"module": "botorch.models.transforms.outcome", "attributes": {}}
     log = {**outcome, "class": "Log"}
     scaled = {**outcome, "class": "Standardize", "attributes": {"means": [[3.0]], "stdvs": [[2.0]]}}
     Model.outcome_transform = chained([log, scaled])
-    assert _botorch.outcome_of(Model()) == _botorch.Outcome(2.0, 3.0, True)
+    assert botorch.outcome_of(Model()) == botorch.Outcome(2.0, 3.0, True)
     for parts, name in [([scaled, log], "Log"), ([{**outcome, "class": "Power"}], "Power")]:
         Model.outcome_transform = chained(parts)
         with pytest.raises(
             riesz.UnsupportedModelError, match=f"the outcome of the Model is transformed by {name}"
         ):
-            _botorch.outcome_of(Model())
+            botorch.outcome_of(Model())

@@ -117,13 +117,20 @@ fn shortened_argument(argument: Arg) -> Arg {
     argument.hide_short_help(is_advanced && !is_required)
 }
 
-/// The first sentence of a description, and its default where the description states one at its end.
+/// The first sentence of a description, or a longer beginning if the sentence is too short to be understood
+/// alone; and its default where the description states one at its end.
 fn first_sentence(text: &str) -> String {
+    const SHORTEST: usize = 35;
     let (description, default) = match text.rfind(" [default: ") {
         Some(at) => text.split_at(at),
         None => (text, ""),
     };
-    let end = [". ", ": ", "; "].iter().filter_map(|mark| description.find(mark)).min();
+    let is_whole = |beginning: &str| {
+        beginning.len() >= SHORTEST && beginning.matches('(').count() == beginning.matches(')').count()
+    };
+    let ends = description.match_indices([';', ':', '.']).map(|(at, _)| at);
+    let end =
+        ends.filter(|at| description[at + 1..].starts_with(' ')).find(|at| is_whole(&description[..*at]));
     format!("{}{default}", &description[..end.unwrap_or(description.len())])
 }
 
@@ -168,10 +175,11 @@ mod tests {
 
     #[test]
     fn first_sentences_keep_the_default() {
-        assert_eq!(
-            first_sentence("Number of rows; more are drawn [default: all]"),
-            "Number of rows [default: all]"
-        );
-        assert_eq!(first_sentence("Column of names"), "Column of names");
+        let text =
+            "Number of rows of the background (for instance 100; not all); more are drawn [default: all]";
+        let expected = "Number of rows of the background (for instance 100; not all) [default: all]";
+        assert_eq!(first_sentence(text), expected);
+        let short = "With a program: columns that are no inputs";
+        assert_eq!(first_sentence(short), short);
     }
 }

@@ -4,17 +4,18 @@ sums over bags."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .. import kernels as rk
-from .._data.types import MatrixLike
+from .._data.types import DataFrameLike, MatrixLike
 from .._data.validation import collected, is_numbered, is_whole, names_of
 from .._explaining.explainer import Explainer
 from .._explaining.explanation import Explanation, check_suffix, named_sums
@@ -245,14 +246,14 @@ class Downscaled(BaseEstimator):
     def report(
         self,
         path: str | os.PathLike[str],
-        rows: Any,
-        x: Any,
-        y: Any,
+        rows: MatrixLike,
+        x: str | ArrayLike,
+        y: str | ArrayLike,
         *,
-        background: Any = None,
+        background: MatrixLike | None = None,
         bag: Any = None,
         weight: Any = None,
-        observed: Any = None,
+        observed: Mapping[Any, float] | DataFrameLike | None = None,
         title: str | None = None,
     ) -> None:
         """Writes a self-contained HTML page with the map of ``rows``, its standard deviation and its
@@ -289,12 +290,12 @@ class Downscaled(BaseEstimator):
     def save_map(
         self,
         path: str | os.PathLike[str],
-        rows: Any,
-        x: Any,
-        y: Any,
+        rows: MatrixLike,
+        x: str | ArrayLike,
+        y: str | ArrayLike,
         *,
         quantity: str = "mean",
-        background: Any = None,
+        background: MatrixLike | None = None,
     ) -> None:
         """Writes a picture of the map of ``rows`` as SVG, as ``riesz downscale map … -o FILE.svg`` does.
 
