@@ -122,15 +122,16 @@ fn shortened_argument(argument: Arg) -> Arg {
 fn first_sentence(text: &str) -> String {
     const SHORTEST: usize = 35;
     let (description, default) = match text.rfind(" [default: ") {
-        Some(at) => text.split_at(at),
+        Some(start) => text.split_at(start),
         None => (text, ""),
     };
     let is_whole = |beginning: &str| {
         beginning.len() >= SHORTEST && beginning.matches('(').count() == beginning.matches(')').count()
     };
-    let ends = description.match_indices([';', ':', '.']).map(|(at, _)| at);
-    let end =
-        ends.filter(|at| description[at + 1..].starts_with(' ')).find(|at| is_whole(&description[..*at]));
+    let ends = description.match_indices([';', ':', '.']).map(|(mark, _)| mark);
+    let end = ends
+        .filter(|mark| description[mark + 1..].starts_with(' '))
+        .find(|mark| is_whole(&description[..*mark]));
     format!("{}{default}", &description[..end.unwrap_or(description.len())])
 }
 
