@@ -124,7 +124,7 @@ class Rankability:
             "elo": rating,
             "elo_low": interval[:, 0],
             "elo_high": interval[:, 1],
-            "best": self.probability_best,
+            "probability_best": self.probability_best,
         }
         frame = pd.DataFrame(columns)
         return frame.sort_values("rank", kind="stable").reset_index(drop=True)
@@ -135,10 +135,10 @@ class Rankability:
         return f"<riesz.Rankability: {len(self.items)} items, best {best}, {share}, {self.n_samples} samples>"
 
     def _repr_html_(self) -> str:
-        shown = ["item", "rank", "rank_low", "rank_high", "elo", "elo_low", "elo_high", "best"]
+        shown = ["item", "rank", "rank_low", "rank_high", "elo", "elo_low", "elo_high", "probability_best"]
         table = self.to_frame()[shown].head(30)
         formats = {name: "{:.0f}".format for name in ("elo", "elo_low", "elo_high")}
-        formats["best"] = "{:.3f}".format
+        formats["probability_best"] = "{:.3f}".format
         omitted = len(self.items) - len(table)
         omitted_text = f"<p>… and {omitted} more</p>" if omitted else ""
         table_text = table.to_html(index=False, formatters=formats)

@@ -168,7 +168,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         "elo",
         "elo_low",
         "elo_high",
-        "best",
+        "probability_best",
     ];
     let elo = ranks.elo(ELO_MEAN);
     let rank_cells =
