@@ -4,7 +4,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that `--help` leaves out where a command has them and does not require them.
-const ADVANCED: [&str; 66] = [
+const ADVANCED: [&str; 64] = [
     // Reading tables.
     "delimiter",
     "decimal",
@@ -12,7 +12,6 @@ const ADVANCED: [&str; 66] = [
     "sheet",
     "column",
     "na-values",
-    "columns",
     "scale",
     "unseen",
     // Solvers and searches of 'fit'.
@@ -67,7 +66,6 @@ const ADVANCED: [&str; 66] = [
     "drop-self",
     "context-landmarks",
     "subsamples",
-    "split",
     "scores",
     // Aggregates.
     "drop-unmatched",

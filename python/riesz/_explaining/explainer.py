@@ -333,6 +333,8 @@ class Explainer:
                 raise UnsupportedModelError("an estimator was chosen, so its predictions are explained")
             self._prepare_cores()
         except UnsupportedModelError as error:
+            if covariance and self._imported.parts and not self._settings.asks_for_answers:
+                raise UnsupportedModelError(f"covariance = True: {error}") from None
             self._prepare_estimates(error, chosen_game is not None and chosen_game.takes_a_kernel)
 
     def _prepare_texts(self, texts: Texts, options: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use riesz::explainer::PredictionFunction;
 use riesz::format::explanation_json::SavedExplanation;
-use riesz::{Exactness, Explanation, Game};
+use riesz::{ColumnKind, Exactness, Explanation, Game, Table};
 use serde_json::{Value, json};
 
 use crate::args::{CellArgs, FeatureArgs, GameArgs, Global, TableArgs};
@@ -30,10 +30,13 @@ Examples:
   riesz verify why.csv --model svm.model --rows new.csv --columns age,bmi,bp --game functional
 
 Explains the rows again, in the explanation's game and with its index, and compares predictions,
-base values, sums and values. Two numbers agree if they differ by at most the sum of both proved
-bounds and --tolerance times the largest number of their kind; estimates may also differ by 5
-standard errors. If the game needs a background or a baseline and none is given, only predictions
-and sums are compared, and the output says so. Exit code 1: something does not agree.")]
+base values, sums, values and the explained rows. Two numbers agree if they differ by at most twice
+the bound that this command proves, and --tolerance times the largest number of their kind; the
+bounds that the file states are not used. Estimates may also differ by 5 standard errors; those of
+the file are its own claim, which the output repeats. If the game is unknown, or its background or
+baseline is not given, only predictions and sums are compared, and the output says so. The model
+card and the decisions of a classifier are not checked, and checksums of files are information
+only. Exit code 1: something does not agree.")]
 pub struct Args {
     /// Explanation to check, by any program: JSON of 'riesz explain', or a table of values (CSV, Parquet)
     /// with the columns row, output, base_value, prediction and residual, and one column per feature
@@ -126,13 +129,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (table, game) = (args.features.tables(&args.table), question(args, &explanation));
     let (features, cells, seed) = (&args.features, args.cells, global.seed);
     let request = ExplainRequest { game: &game, table: &table, features, cells, seed, variance: false };
-    let mut comparisons = vec![sums(&explanation, args.tolerance)];
+    let mut comparisons = Vec::new();
     match without_rows(&game) {
         Some(missing) => {
             let (model, probabilities) = (&saved.model, asks_for_probabilities(&game));
             let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
             let (policy, width) = (args.cells.for_model(&model.support_points)?, model.columns().len());
             let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
+            comparisons.push(sums(&explanation, &HashMap::new(), args.tolerance));
             comparisons.push(compare_predictions(&explanation, &function, rows, args.tolerance)?);
             for subject in ["base values", "values"] {
                 let finding = format!("not compared: {missing}");
@@ -144,6 +148,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             comparisons.extend(compare(&explanation, explaining, args.tolerance, &console)?);
         }
     }
+    comparisons.extend(stated_errors(&explanation));
     comparisons.extend(files(args, &explanation)?);
     write(args.output.as_deref(), as_json, &comparisons)?;
     let failed = comparisons.iter().find(|comparison| comparison.agrees == Some(false));
@@ -169,11 +174,12 @@ fn question(args: &Args, explanation: &Explanation) -> GameArgs {
 
 /// A message about the rows that the game needs, if they are missing.
 fn without_rows(game: &GameArgs) -> Option<&'static str> {
-    let name = game.settings.value("game").and_then(Value::as_str).unwrap_or("functional");
+    let name = game.settings.value("game").and_then(Value::as_str);
     match name {
         _ if game.background.is_some() || game.baseline.is_some() => None,
-        "functional" => None,
-        "baseline" => Some("give the row of values of absent features with --baseline"),
+        None => Some("the table does not state its game: give --game, and its --background or --baseline"),
+        Some("functional") => None,
+        Some("baseline") => Some("give the row of values of absent features with --baseline"),
         _ => Some("give the rows with values of absent features with --background"),
     }
 }
@@ -197,8 +203,7 @@ fn compare_predictions(
                 for (o, &p) in outputs.iter().enumerate() {
                     let g = position * explanation.outputs() + o;
                     let location = || format!("row {}, output {}", row + i, explanation.output_names[o]);
-                    let bound = allowed(explanation, g, None) + size;
-                    differences.add(explanation.predictions[g], predictions[(i, p)], bound, location);
+                    differences.add(explanation.predictions[g], predictions[(i, p)], size, location);
                 }
             }
         }
@@ -233,6 +238,7 @@ fn compare(
         explanation.row_numbers.iter().enumerate().map(|(position, row)| (*row, position)).collect();
     let (mut predictions, mut bases, mut values) =
         (Differences::default(), Differences::default(), Differences::default());
+    let (mut cells, mut bounds) = (Differences::default(), HashMap::new());
     let quiet = Console::new(true);
     let sizes = [&explanation.predictions, &explanation.base_values, &explanation.values]
         .map(|numbers| tolerance * largest(numbers));
@@ -248,9 +254,11 @@ fn compare(
         };
         for (i, row) in computed.row_numbers.iter().enumerate() {
             let Some(position) = unmatched.remove(row) else { continue };
+            compare_cells((&explanation.data, position), (&computed.data, i), *row, &mut cells);
             for (o, &p) in outputs.iter().enumerate() {
                 let (g, f) = (position * explanation.outputs() + o, i * computed.outputs() + p);
-                let bound = allowed(explanation, g, None) + allowed(&computed, f, None);
+                let bound = 2.0 * proved_bound(&computed, f);
+                bounds.insert(g, bound);
                 let location = || format!("row {row}, output {}", explanation.output_names[o]);
                 predictions.add(
                     explanation.predictions[g],
@@ -260,7 +268,8 @@ fn compare(
                 );
                 bases.add(explanation.base_values[g], computed.base_values[f], bound + sizes[1], location);
                 for (k, &l) in sets.iter().enumerate() {
-                    let bound = allowed(explanation, g, Some(k)) + allowed(&computed, f, Some(l)) + sizes[2];
+                    let estimates = sampling_error(explanation, g, k) + sampling_error(&computed, f, l);
+                    let bound = bound + estimates + sizes[2];
                     let location = || format!("row {row}, {}", explanation.set_name(k));
                     let [saved_value, computed_value] =
                         [explanation.row_values(position, o)[k], computed.row_values(i, p)[l]];
@@ -273,7 +282,17 @@ fn compare(
     explaining.for_each_chunk(&quiet, &mut check, false)?;
     check_rows_exist(unmatched.keys())?;
     console.note(format!("{} rows compared", explanation.rows()));
-    Ok(vec![predictions.compared("predictions"), bases.compared("base values"), values.compared("values")])
+    let cells = match cells.count {
+        0 => Comparison { subject: "cells of the rows", agrees: None, finding: "not in the file".into() },
+        _ => cells.compared("cells of the rows"),
+    };
+    Ok(vec![
+        sums(explanation, &bounds, tolerance),
+        predictions.compared("predictions"),
+        bases.compared("base values"),
+        values.compared("values"),
+        cells,
+    ])
 }
 
 /// The position in `actual` of each name in `expected`; the names must be the same up to order.
@@ -295,20 +314,61 @@ fn positions(expected: &[String], actual: &[String], kind: &str) -> Result<Vec<u
     }
 }
 
-/// The allowed error of a number for row and output `g`: its proved bound, or for an estimated value of set
-/// `k` some standard errors.
-fn allowed(explanation: &Explanation, g: usize, k: Option<usize>) -> f64 {
-    match (&explanation.exactness, k) {
-        (Exactness::Exact { bound }, _) => bound[g],
-        (Exactness::Estimated { std_error, .. }, Some(k)) => {
+/// Compares the cells of a row in two tables, for the columns that both have.
+fn compare_cells(
+    (stated, position): (&Table, usize),
+    (computed, i): (&Table, usize),
+    row: usize,
+    cells: &mut Differences,
+) {
+    for (j, column) in stated.columns().iter().enumerate() {
+        let Some(l) = computed.columns().iter().position(|other| other.name == column.name) else { continue };
+        let location = || format!("row {row}, {}", column.name);
+        let pair = (stated.get(position, j), computed.get(i, l));
+        let (stated_cell, computed_cell) = match (&column.kind, &computed.columns()[l].kind) {
+            // Levels are compared by name: codes depend on the table.
+            (ColumnKind::Categorical { levels }, ColumnKind::Categorical { levels: others }) => {
+                let is_same = levels.get(pair.0 as usize) == others.get(pair.1 as usize);
+                (pair.1 + f64::from(u8::from(!is_same)), pair.1)
+            }
+            _ => pair,
+        };
+        cells.add(stated_cell, computed_cell, 0.0, location);
+    }
+}
+
+/// The proved bound on errors for row and output `g`; 0 if values are not exact.
+fn proved_bound(explanation: &Explanation, g: usize) -> f64 {
+    match &explanation.exactness {
+        Exactness::Exact { bound } => bound[g],
+        _ => 0.0,
+    }
+}
+
+/// The allowed sampling error of the value of set `k` for row and output `g`: 0 if it is not estimated.
+fn sampling_error(explanation: &Explanation, g: usize, k: usize) -> f64 {
+    match &explanation.exactness {
+        Exactness::Estimated { std_error, .. } => {
             STANDARD_ERRORS * std_error.get(g * explanation.sets() + k).copied().unwrap_or(0.0)
         }
         _ => 0.0,
     }
 }
 
-/// Compares the sum of base value and values with the prediction.
-fn sums(explanation: &Explanation, tolerance: f64) -> Comparison {
+/// Repeats the standard errors that the file states: they widen the allowed differences, and nothing checks
+/// them.
+fn stated_errors(explanation: &Explanation) -> Option<Comparison> {
+    let Exactness::Estimated { std_error, .. } = &explanation.exactness else { return None };
+    let finding = format!(
+        "stated by the file, up to {:.1e}, and not checked: values may differ by {STANDARD_ERRORS} of them",
+        largest(std_error)
+    );
+    Some(Comparison { subject: "standard errors", agrees: None, finding })
+}
+
+/// Compares the sum of base value and values with the prediction. `bounds` has the allowed difference for
+/// each row and output that was computed.
+fn sums(explanation: &Explanation, bounds: &HashMap<usize, f64>, tolerance: f64) -> Comparison {
     let subject = "sums";
     if !explanation.index.is_efficient() || !explanation.is_complete() {
         let finding = format!("not compared: values of the index {} do not add up", explanation.index);
@@ -319,7 +379,7 @@ fn sums(explanation: &Explanation, tolerance: f64) -> Comparison {
     for (g, residual) in explanation.residuals().into_iter().enumerate() {
         let (row, output) = (explanation.row_numbers[g / explanation.outputs()], g % explanation.outputs());
         let location = || format!("row {row}, output {}", explanation.output_names[output]);
-        let allowed = allowed(explanation, g, None) + size;
+        let allowed = bounds.get(&g).copied().unwrap_or(0.0) + size;
         differences.add(explanation.predictions[g] - residual, explanation.predictions[g], allowed, location);
     }
     differences.compared(subject)

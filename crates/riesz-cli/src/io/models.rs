@@ -137,6 +137,10 @@ pub fn read_any(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -
     read_bytes(path, read_file(path)?, rows, features)
 }
 
+/// The beginnings of pickles and of files of joblib, which may be compressed.
+const PICKLES: [&[u8]; 7] =
+    [b"\x80\x03", b"\x80\x04", b"\x80\x05", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"];
+
 /// Reads a model or an explanation from bytes that are in memory already.
 pub fn read_bytes(
     path: &Path,
@@ -147,6 +151,13 @@ pub fn read_bytes(
     let name = name_of(path);
     if bytes.is_empty() {
         return Err(Failure::input(format!("{name} is empty")));
+    }
+    if PICKLES.iter().any(|start| bytes.starts_with(start)) {
+        return Err(Failure::input(format!(
+            "{name} is a model of Python, which only Python can load: explain it there, \
+             riesz.Explainer(joblib.load('{name}'), background), or write a program that reads rows as CSV and \
+             prints its predictions, and give 'cmd:python3 PROGRAM' in place of the file"
+        )));
     }
     let Some(format) = FORMATS.iter().find(|format| (format.recognises)(&bytes)) else {
         return Err(Failure::input(format!(

@@ -196,9 +196,11 @@ fn explanations_are_verified() {
     ] {
         for file in files {
             place.good(&format!("explain m.model n.csv {made} -o {file}"));
+            // A CSV file does not state its game.
+            let game = if file == &"why.csv" && made.is_empty() { "--game functional" } else { "" };
             let (out, _) =
-                place.good(&format!("verify {file} --model m.model --rows n.csv {verify_options}"));
-            let compared = if made.contains("banzhaf") { 3 } else { 4 };
+                place.good(&format!("verify {file} --model m.model --rows n.csv {verify_options} {game}"));
+            let compared = if made.contains("banzhaf") { 3 } else { 4 } + usize::from(file.ends_with("json"));
             assert_eq!(out.matches(" agree within").count(), compared, "{file} {made}: {out}");
         }
     }
@@ -235,8 +237,44 @@ fn explanations_are_verified() {
     lines[3][2] = "7".into();
     place.write("moved.csv", lines.iter().map(|line| line.join(",") + "\n").collect::<String>());
     failed(&format!("verify moved.csv {verify_options}"), "sums do not agree");
+    place.good("explain m.model n.csv -o why.csv");
+    let (out, _) = place.good("verify why.csv --model m.model --rows n.csv");
+    assert!(out.contains("not compared: the table does not state its game"), "{out}");
     place.bad("verify why.json --model m.model --rows few.csv", "that the table of rows lacks");
     place.bad("verify m.model --model m.model --rows n.csv", "give an explanation to check");
+}
+
+/// Nothing that a file states about its own errors makes a wrong value acceptable.
+#[test]
+fn forged_explanations_are_refused() {
+    let place = place(RBF);
+    place.good("explain m.model n.csv --background n.csv -o why.json");
+    let original: serde_json::Value = serde_json::from_str(&place.read("why.json")).unwrap();
+    let verify = |forged: &serde_json::Value| {
+        place.write("forged.json", forged.to_string());
+        let output = place.run("verify forged.json --model m.model --rows n.csv --background n.csv");
+        (output.status.code(), texts(&output))
+    };
+    let add = |record: &mut serde_json::Value, list: &str, k: usize, change: f64| {
+        record[list][k] = (record[list][k].as_f64().unwrap() + change).into();
+    };
+    let mut moved = original.clone();
+    add(&mut moved, "values", 0, 1e-3);
+    add(&mut moved, "values", 1, -1e-3);
+    let bounds = original["exactness"]["error_bound"].as_array().unwrap().len();
+    moved["exactness"]["error_bound"] = vec![2.0; bounds].into();
+    let (code, (_, err)) = verify(&moved);
+    assert!(code == Some(1) && err.contains("values do not agree: differ by up to 1.0e-3"), "{err}");
+
+    let values = original["values"].as_array().unwrap().len();
+    moved["exactness"] = serde_json::json!({ "kind": "estimated", "std_error": vec![10.0; values] });
+    let (code, (out, _)) = verify(&moved);
+    assert!(code == Some(0) && out.contains("stated by the file, up to 1.0e1, and not checked"), "{out}");
+
+    let mut cells = original.clone();
+    cells["data"]["values"][0] = 99.0.into();
+    let (code, (_, err)) = verify(&cells);
+    assert!(code == Some(1) && err.contains("cells of the rows do not agree"), "{err}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub struct Args {
     pub id: Option<String>,
     /// Quantity to draw: the map, its standard deviation, or the exact Shapley values of a feature; for
     /// counts the map is the mean rate, and the others are on the scale of its logarithm [default: mean]
-    #[arg(long = "of", value_name = "mean|sd|FEATURE")]
+    #[arg(long = "of", value_name = "mean|std|FEATURE")]
     pub quantity: Option<String>,
     /// (--of FEATURE, pages) Table of rows from which absent features take their values [default: they leave
     /// the model, as in the functional game]
