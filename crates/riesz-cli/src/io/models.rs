@@ -155,8 +155,8 @@ pub fn read_bytes(
     if PICKLES.iter().any(|start| bytes.starts_with(start)) {
         return Err(Failure::input(format!(
             "{name} is a model of Python, which only Python can load: explain it there, \
-             riesz.Explainer(joblib.load('{name}'), background), or write a program that reads rows as CSV and \
-             prints its predictions, and give 'cmd:python3 PROGRAM' in place of the file"
+             riesz.Explainer(joblib.load('{name}'), background), or write a program that reads rows as CSV \
+             and prints its predictions, and give 'cmd:python3 PROGRAM' in place of the file"
         )));
     }
     let Some(format) = FORMATS.iter().find(|format| (format.recognises)(&bytes)) else {

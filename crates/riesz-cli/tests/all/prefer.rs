@@ -199,7 +199,8 @@ fn rankings_and_clusters_are_reported() {
     let (table, err) = place.good("prefer rank items.csv duels.csv --ignore size --cycles 2 --samples 100");
     assert!(
         table.starts_with(
-            "item,rank,rank_low,rank_high,utility,utility_low,utility_high,elo,elo_low,elo_high,probability_best\n"
+            "item,rank,rank_low,rank_high,utility,utility_low,utility_high,elo,elo_low,elo_high,\
+             probability_best\n"
         ),
         "{table}"
     );
