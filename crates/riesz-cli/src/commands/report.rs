@@ -62,12 +62,15 @@ pub struct Args {
     /// Hides the global option of this name: a page has one format.
     #[arg(long, value_enum, hide = true)]
     pub format: Option<Format>,
+    /// Hides the global option of this name.
+    #[arg(long, hide = true)]
+    pub json: bool,
 }
 
 /// Writes the page; explains the rows first if a model is given.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    if args.format.is_some() {
-        return Err(Failure::input("a report is always HTML: leave --format out"));
+    if args.format.is_some() || args.json {
+        return Err(Failure::input("a report is always HTML: leave --format and --json out"));
     }
     let open = |path| args.features.open(&args.table, path);
     let rows = args.rows.as_deref().map(open).transpose()?;

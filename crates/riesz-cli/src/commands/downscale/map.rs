@@ -79,6 +79,9 @@ pub struct Args {
     /// Hides the global option of this name: the extension of the output determines the format.
     #[arg(long, value_enum, hide = true)]
     pub format: Option<Format>,
+    /// Hides the global option of this name.
+    #[arg(long, hide = true)]
+    pub json: bool,
 }
 
 /// Computes the requested quantity and draws it, or writes a page.
@@ -91,9 +94,9 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     let is_page = path
         .extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"));
-    if args.format.is_some() {
+    if args.format.is_some() || args.json {
         return Err(Failure::input(
-            "the ending of the output file determines the format: leave --format out",
+            "the ending of the output file determines the format: leave --format and --json out",
         ));
     }
     match (is_page, &args.quantity, args.page.first_given()) {
