@@ -447,6 +447,7 @@ def rank_features(
     x: _Rows, y: _Rows, method: str, factors: str, kernel: str | None, target_kernel: str | None, wanted: int
 ) -> tuple[list[int], list[float]]: ...
 
+@final
 class SobolIndices:
     @property
     def explanation(self) -> Explanation: ...
