@@ -528,7 +528,7 @@ def test_pages_and_pictures_of_maps_match_the_command_line(tmp_path, counts):
     model.report(tmp_path / "ours.html", rows, "east", "north", **settings)
     printed, ours = ((tmp_path / f"{name}.html").read_text() for name in ("printed", "ours"))
     assert provenance_removed(printed) == provenance_removed(ours) and "d7" in ours
-    for quantity, option in [("mean", "mean"), ("std", "sd"), ("rain", "rain")]:
+    for quantity, option in [("mean", "mean"), ("std", "std"), ("rain", "rain")]:
         run(tmp_path, f"downscale map {places} --of {option} -o printed.svg")
         model.save_map(tmp_path / "ours.svg", rows, rows.east, rows.north, quantity=quantity)
         assert (tmp_path / "printed.svg").read_text() == (tmp_path / "ours.svg").read_text()
