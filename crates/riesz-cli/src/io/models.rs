@@ -137,7 +137,8 @@ pub fn read_any(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -
     read_bytes(path, read_file(path)?, rows, features)
 }
 
-/// The beginnings of pickles and of files of joblib, which may be compressed.
+/// The beginnings of pickles and of files of joblib, which may be compressed. A model of riesz may begin like
+/// that too, so other formats come first.
 const PICKLES: [&[u8]; 7] =
     [b"\x80\x03", b"\x80\x04", b"\x80\x05", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"];
 
@@ -152,14 +153,14 @@ pub fn read_bytes(
     if bytes.is_empty() {
         return Err(Failure::input(format!("{name} is empty")));
     }
-    if PICKLES.iter().any(|start| bytes.starts_with(start)) {
-        return Err(Failure::input(format!(
-            "{name} is a model of Python, which only Python can load: explain it there, \
-             riesz.Explainer(joblib.load('{name}'), background), or write a program that reads rows as CSV \
-             and prints its predictions, and give 'cmd:python3 PROGRAM' in place of the file"
-        )));
-    }
     let Some(format) = FORMATS.iter().find(|format| (format.recognises)(&bytes)) else {
+        if PICKLES.iter().any(|start| bytes.starts_with(start)) {
+            return Err(Failure::input(format!(
+                "{name} is a model of Python, which only Python can load: explain it there, \
+                 riesz.Explainer(joblib.load('{name}'), background), or write a program that reads rows as \
+                 CSV and prints its predictions, and give 'cmd:python3 PROGRAM' in place of the file"
+            )));
+        }
         return Err(Failure::input(format!(
             "{name} is neither a riesz model, a LIBSVM model nor an explanation: give a model of 'riesz \
              fit', or an explanation of 'riesz explain'"

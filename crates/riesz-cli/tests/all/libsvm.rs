@@ -244,6 +244,13 @@ fn explanations_are_verified() {
     place.bad("verify m.model --model m.model --rows n.csv", "give an explanation to check");
 }
 
+#[test]
+fn models_of_python_are_named() {
+    let place = place(RBF);
+    std::fs::write(place.path("forest.joblib"), b"\x80\x04\x95").unwrap();
+    place.bad("explain forest.joblib n.csv", "is a model of Python, which only Python can load");
+}
+
 /// Nothing that a file states about its own errors makes a wrong value acceptable.
 #[test]
 fn forged_explanations_are_refused() {
