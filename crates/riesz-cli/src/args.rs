@@ -20,7 +20,6 @@ use crate::exit::{Failure, Result};
 use crate::io::csv::Decimal;
 use crate::io::input::{OpenTable, ReadOptions, TableFile};
 use crate::io::model_rows::{CellPolicy, MissingCells, UnseenLevels, typical_value};
-use crate::output_format::TABLES;
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -59,35 +58,6 @@ pub enum Format {
     Svg,
     /// A picture in pixels.
     Png,
-}
-
-impl Global {
-    /// The format of a table: `--format` if given, else by the extension of `output`, else CSV.
-    pub fn table_format(&self, output: Option<&Path>) -> Result<Format> {
-        let extension = output.and_then(Path::extension).map(|e| e.to_string_lossy().to_ascii_lowercase());
-        match (self.format, extension.as_deref()) {
-            (Some(Format::Text | Format::Svg | Format::Png), _) => {
-                Err(Failure::input("this format is not for tables: use csv, json or parquet"))
-            }
-            (Some(format), _) => Ok(format),
-            (None, Some("parquet" | "pq")) => Ok(Format::Parquet),
-            (None, Some("json")) => Ok(Format::Json),
-            (None, None | Some("csv")) => Ok(Format::Csv),
-            (None, Some(_)) => match output {
-                Some(path) => TABLES.check(path).map(|()| Format::Csv),
-                None => Ok(Format::Csv),
-            },
-        }
-    }
-
-    /// Whether a result other than a table is written as JSON.
-    pub fn is_json_requested(&self) -> Result<bool> {
-        match self.format {
-            None | Some(Format::Text) => Ok(false),
-            Some(Format::Json) => Ok(true),
-            Some(_) => Err(Failure::input("this command writes text, not tables: use --format text or json")),
-        }
-    }
 }
 
 /// Parses a number of threads. Numbers above 1,024 are refused: they are mistakes, and could exhaust the

@@ -21,6 +21,15 @@ pub fn names([rate, link]: [&str; 2]) -> Vec<String> {
     ends.into_iter().chain([link.to_string(), format!("{link}_std")]).collect()
 }
 
+/// The column names of [`with_intervals`] for a model of counts, and of [`regression_predictions`] of the
+/// output for others.
+pub fn column_names(model: &KernelExpansion, output: &str) -> Vec<String> {
+    match counted(model) {
+        Some(counted) => names(counted),
+        None => ["", "_std", "_low", "_high"].map(|end| format!("{output}{end}")).into(),
+    }
+}
+
 /// For each row: the posterior mean of the rate, its median, the ends of its 95 % interval, the latent mean
 /// and its standard deviation.
 pub fn with_intervals(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {

@@ -1,5 +1,8 @@
 //! A chunk of a table's rows, as stored in its file.
 
+/// Largest number of rows read at a time; wide tables are read in smaller chunks.
+pub const CHUNK: usize = 4096;
+
 /// The texts of one column, in one allocation.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {

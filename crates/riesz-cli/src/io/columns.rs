@@ -13,11 +13,8 @@ use super::cells::{ColumnCells, FRONT_END};
 use super::model_rows::{CellPolicy, Substitutions};
 use crate::console::{Console, note_once};
 use crate::exit::{Failure, Result};
-use crate::io::chunk::{Chunk, Raw};
+use crate::io::chunk::{CHUNK, Chunk, Raw};
 use crate::io::input::{CellRules, OpenTable};
-
-/// Largest number of rows read at a time; wide tables are read in smaller chunks.
-pub const CHUNK: usize = 4096;
 
 /// Whole columns of one table, in the chunks in which they were read.
 pub struct Columns {

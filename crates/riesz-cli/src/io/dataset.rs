@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::console::Console;
 use crate::exit::{Failure, Result};
-use crate::io::columns::{CHUNK, Columns, sorted_levels};
+use crate::io::chunk::CHUNK;
+use crate::io::columns::{Columns, sorted_levels};
 use crate::io::input::{OpenTable, ReadOptions, TableFile, name_of};
 use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
 

@@ -5,7 +5,7 @@ use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
 use super::cells::ColumnCells;
-use super::columns::CHUNK;
+use super::chunk::CHUNK;
 use crate::console::note_once;
 use crate::exit::{Failure, Result};
 use crate::io::chunk::Chunk;

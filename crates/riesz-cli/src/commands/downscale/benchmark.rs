@@ -1,16 +1,15 @@
 //! Rates that are benchmarked to counts: `downscale predict --bags`.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use riesz::Posterior;
 use riesz::format::model::SavedModel;
 use riesz::kernel_model::Link;
 
 use super::map_rows::{RowOptions, rows_of};
-use super::predict::{Args, column_names};
 use crate::args::TableArgs;
-use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::duels::names_of;
@@ -18,24 +17,41 @@ use crate::io::input::OpenTable;
 use crate::io::write::Cells;
 use crate::rates;
 
+/// Counts of bags to which rates are benchmarked.
+#[derive(Debug, Clone, clap::Args)]
+pub struct BenchmarkArgs {
+    /// Table of bags with their counts, to which rates are benchmarked; the rows must be all rows of their
+    /// bags
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires_all = ["bag", "target"])]
+    pub bags: Option<PathBuf>,
+    /// (--bags) Column of rows and of bags with the names of the bags
+    #[arg(long, value_name = "COL", requires = "bags")]
+    pub bag: Option<String>,
+    /// (--bags) Column of bags with the counts; a bag without a count is not rescaled
+    #[arg(long, value_name = "COL", requires = "bags")]
+    pub target: Option<String>,
+    /// (--bags) Column of weights of rows (people) [default: all 1]
+    #[arg(long, value_name = "COL", requires = "bags", visible_alias = "exposure")]
+    pub weight: Option<String>,
+}
+
 /// The predictions at rows, and the rates rescaled in each bag so that the expected events equal its count.
 pub fn columns(
-    args: &Args,
-    (saved, posterior): (&SavedModel, &Posterior<'_>),
+    args: &BenchmarkArgs,
+    (saved, file): (&SavedModel, &str),
+    posterior: &Posterior<'_>,
     rows: OpenTable,
-    console: &Console,
+    options: RowOptions<'_>,
 ) -> Result<Vec<(String, Cells)>> {
     let (Some(bag), Some(path), Some(target)) = (&args.bag, &args.bags, &args.target) else {
         return Err(Failure::input("benchmarking needs --bags FILE, --bag COL and --target COL"));
     };
     if saved.model.link != Link::Log {
         return Err(Failure::input(format!(
-            "--bags rescales rates of events, and {} is not a map of rates, as 'riesz downscale fit --family \
-             poisson' makes it: leave it out",
-            args.model.display()
+            "--bags rescales rates of events, and {file} is not a map of rates, as 'riesz downscale fit \
+             --family poisson' makes it: leave it out"
         )));
     }
-    let options = RowOptions { table: &args.table, cells: args.cells, console };
     let further: Vec<&String> = [bag].into_iter().chain(&args.weight).collect();
     let (columns, table, _) = rows_of(saved, rows, (&further, None), options)?;
     let weights = match &args.weight {
@@ -50,7 +66,7 @@ pub fn columns(
             weights[i]
         )));
     }
-    let count_of_bag = counts(path, (bag, target), &args.table)?;
+    let count_of_bag = counts(path, (bag, target), options.table)?;
     let (bags, codes) = columns.levels(bag)?;
     let bag_of_row: Vec<usize> = codes.iter().map(|code| *code as usize).collect();
     let predictions = rates::with_intervals(posterior, &table)?;
@@ -66,10 +82,12 @@ pub fn columns(
     let benchmarked = predictions[0].iter().zip(&bag_of_row).map(|(rate, &b)| rate * factors[b]).collect();
     let without_count = bags.iter().filter(|name| count_of_bag.get(*name).is_none_or(|z| z.is_nan())).count();
     if without_count > 0 {
-        console.note(format!("note: {without_count} bags have no count, and their rates are not rescaled"));
+        options
+            .console
+            .note(format!("note: {without_count} bags have no count, and their rates are not rescaled"));
     }
     let mut out = vec![("row".to_string(), Cells::Integers((0..table.rows() as i64).collect()))];
-    let names = column_names(&saved.model, "");
+    let names = rates::column_names(&saved.model, "");
     out.extend(names.into_iter().zip(predictions.into_iter().map(Cells::Numbers)));
     out.push(("rate_benchmarked".into(), Cells::Numbers(benchmarked)));
     Ok(out)

@@ -8,7 +8,6 @@ use riesz::format::model::SavedModel;
 use riesz::{KernelExpansion, Posterior, PosteriorCovariance, Table};
 
 use super::map_rows::{RowOptions, rows_of};
-use super::predict::column_names;
 use super::shared_fit::Learn;
 use crate::args::{CellArgs, Global};
 use crate::console::{Console, with_progress};
@@ -83,7 +82,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             let posterior = |(w, model, covariance)| Ok((w, Posterior::new(model, covariance)?));
             let posteriors: Vec<(f64, Posterior<'_>)> =
                 parts.iter().copied().map(posterior).collect::<Result<_>>()?;
-            let names = column_names(parts[0].1, &args.learn.data.target);
+            let names = rates::column_names(parts[0].1, &args.learn.data.target);
             let cells = rates::mixture_predictions(&posteriors, &rows)?.into_iter().map(Cells::Numbers);
             columns.extend(names.into_iter().zip(cells));
         }

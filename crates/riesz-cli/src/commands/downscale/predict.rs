@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use riesz::Posterior;
 use riesz::format::model::SavedModel;
-use riesz::{KernelExpansion, Posterior};
 
-use super::benchmark;
+use super::benchmark::{self, BenchmarkArgs};
 use super::map_rows::{RowOptions, rows_of};
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
@@ -44,19 +44,9 @@ pub struct Args {
     /// Write N joint draws of the map at all rows from its posterior instead, drawn with --seed
     #[arg(long, value_name = "N", conflicts_with = "bags")]
     pub samples: Option<NonZeroUsize>,
-    /// Table of bags with their counts, to which rates are benchmarked; the rows must be all rows of their
-    /// bags
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires_all = ["bag", "target"])]
-    pub bags: Option<PathBuf>,
-    /// (--bags) Column of rows and of bags with the names of the bags
-    #[arg(long, value_name = "COL", requires = "bags")]
-    pub bag: Option<String>,
-    /// (--bags) Column of bags with the counts; a bag without a count is not rescaled
-    #[arg(long, value_name = "COL", requires = "bags")]
-    pub target: Option<String>,
-    /// (--bags) Column of weights of rows (people) [default: all 1]
-    #[arg(long, value_name = "COL", requires = "bags", visible_alias = "exposure")]
-    pub weight: Option<String>,
+    /// Counts of bags to which rates are benchmarked.
+    #[command(flatten)]
+    pub benchmark: BenchmarkArgs,
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -83,31 +73,25 @@ pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'
     }
 }
 
-/// The names of the columns of predictions.
-pub fn column_names(model: &KernelExpansion, output: &str) -> Vec<String> {
-    match rates::counted(model) {
-        Some(counted) => rates::names(counted),
-        None => ["", "_std", "_low", "_high"].map(|end| format!("{output}{end}")).into(),
-    }
-}
-
 /// Predicts the rows in chunks.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
     let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
+    let options = RowOptions { table: &args.table, cells: args.cells, console: &console };
     if let Some(count) = args.samples {
-        return draws(args, (&saved, &posterior), rows, (count.get(), global), &console);
+        return draws(args, (&saved, &posterior), rows, (count.get(), global), options);
     }
-    if args.bags.is_some() {
-        let columns = benchmark::columns(args, (&saved, &posterior), rows, &console)?;
+    if args.benchmark.bags.is_some() {
+        let model = (&saved, &args.model.display().to_string()[..]);
+        let columns = benchmark::columns(&args.benchmark, model, &posterior, rows, options)?;
         let columns = columns.iter().map(|(name, cells)| (&name[..], cells.clone())).collect();
         return TableWriter::write_columns(args.output.as_deref(), format, columns);
     }
     let (model, policy) = (&saved.model, args.cells.for_model(&saved.model.support_points)?);
     let mut rows = ModelRows::new(rows, model.columns(), policy, model.columns().len() + 6)?;
-    let names = column_names(model, &model.output_names[0]);
+    let names = rates::column_names(model, &model.output_names[0]);
     let names: Vec<String> = ["row".to_string()].into_iter().chain(names).collect();
     let mut example = vec![Cells::Integers(Vec::new())];
     example.resize(names.len(), Cells::Numbers(Vec::new()));
@@ -145,11 +129,10 @@ fn draws(
     (saved, posterior): (&SavedModel, &Posterior<'_>),
     rows: OpenTable,
     (count, global): (usize, &Global),
-    console: &Console,
+    options: RowOptions<'_>,
 ) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let model = &saved.model;
-    let options = RowOptions { table: &args.table, cells: args.cells, console };
     let (_, table, _) = rows_of(saved, rows, (&[], None), options)?;
     let samples = posterior.sample(&posterior.functionals_at(&table)?, count, global.seed)?;
     let name = match rates::counted(model) {
