@@ -20,10 +20,10 @@ from ._explaining.explainer import Explainer
 from ._explaining.explanation import Certificate, Explanation, Sampling
 from ._explaining.global_importance import SageValues, SobolIndices, sage_values, sobol_indices
 from ._explaining.indices import Semivalue
-from ._explaining.multiplicative import odds_model
 from ._explaining.protection_path import ProtectionPath, protection_path
 from ._explaining.top_interactions import TopInteractions
 from ._models.expansion import Expansion
+from ._models.multiplicative import odds_model
 from .discrepancy import KernelTestResult, hsic_test, mmd_test
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from . import _core, plots
+from ._data.parameters import is_whole, threads_of
 from ._data.table_columns import Rows, read, read_both
-from ._data.validation import collected, is_whole, names_of, threads_of
+from ._data.validation import collected, names_of
 from ._explaining.explanation import Explanation, check_suffix
 from ._explaining.feature_groups import Groups, players_of
 from ._models.expansion import write

@@ -59,6 +59,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from . import _core
 from . import kernels as rk
+from ._data.parameters import is_whole, positive_number, whole_number
 from ._data.table_columns import column_units, read_categories, warn_of_numbers
 from ._data.types import (
     ColumnChoices,
@@ -75,7 +76,6 @@ from ._data.validation import (
     collected,
     dense,
     is_missing,
-    is_whole,
     names_of,
     numbered,
     row_parts,
@@ -212,7 +212,7 @@ class _KernelMachine(BaseEstimator):
                 "'rbf' and 'laplacian' 'median' or 'median_per_feature'; the kernel here is "
                 f"{self.kernel!r}"  # type: ignore[attr-defined]
             )
-        return _positive("gamma", gamma)
+        return positive_number("gamma", gamma)
 
     def _fit(
         self,
@@ -257,13 +257,13 @@ class _KernelMachine(BaseEstimator):
                     f"folds = {folds_given!r} is given, but {name} = {value!r} is not 'auto', and nothing "
                     f"is chosen"
                 )
-            return {setting: _positive(name, value, ", or 'auto'")}
+            return {setting: positive_number(name, value, ", or 'auto'")}
         kernel, gamma = self.kernel, self.gamma  # type: ignore[attr-defined]
         if isinstance(kernel, str) and kernel in _NAMES:
             from_rows = gamma is None or isinstance(gamma, str)
         else:
             from_rows = scales_come_from_rows(as_kernel(kernel), X, names, self._levels)
-        folds = folds if folds_given is None else _count("folds", folds_given, 2)
+        folds = folds if folds_given is None else whole_number("folds", folds_given, 2)
         return {setting: "auto", "folds": folds, "fixed_kernel": keep_kernel or not from_rows}
 
     def _refits(self) -> dict[str, int]:
@@ -271,8 +271,10 @@ class _KernelMachine(BaseEstimator):
         count, seed = self.n_bootstrap, self.random_state  # type: ignore[attr-defined]
         if seed is None or isinstance(seed, np.random.RandomState):
             seed = int(check_random_state(seed).randint(2**31 - 1))
-        seed = _count("random_state", seed, 0)
-        return {"seed": seed} | ({} if count is None else {"n_bootstrap": _count("n_bootstrap", count, 2)})
+        seed = whole_number("random_state", seed, 0)
+        return {"seed": seed} | (
+            {} if count is None else {"n_bootstrap": whole_number("n_bootstrap", count, 2)}
+        )
 
     @property
     def kernel_(self) -> rk.Kernel:
@@ -430,12 +432,6 @@ def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
     return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
-def _positive(name: str, value: Any, else_: str = "") -> float:
-    if isinstance(value, numbers.Real) and 0 < float(value) < np.inf:
-        return float(value)
-    raise ValueError(f"{name} = {value!r}: it is a positive number{else_}")
-
-
 def _iterations(max_iter: int) -> int | None:
     if max_iter == -1:
         return None
@@ -450,14 +446,7 @@ def _check_solver(machine: Any) -> None:
         raise ValueError(f"verbose = {machine.verbose!r}: the solver prints nothing: leave it out")
     if not isinstance(machine.shrinking, (bool, np.bool_)):
         raise ValueError(f"shrinking = {machine.shrinking!r}: it is True or False, without effect")
-    _positive("cache_size", machine.cache_size, ", without effect")
-
-
-def _count(name: str, value: Any, minimum: int) -> int:
-    if is_whole(value) and minimum <= value < 2**63:
-        return int(value)
-    limit = ", below 2**63" if is_whole(value) and value >= 2**63 else ""
-    raise ValueError(f"{name} = {value!r}: it is a whole number from {minimum}{limit}")
+    positive_number("cache_size", machine.cache_size, ", without effect")
 
 
 class _Regressor(RegressorMixin, _KernelMachine):
@@ -744,7 +733,7 @@ class KernelRidge(DualCoefficientsMixin, _Protecting, MultiOutputMixin, _Regress
         settings |= self._refits() | ({"jackknife": True} if self.jackknife else {})
         settings["fit_intercept"] = bool(self.fit_intercept)
         if self.n_landmarks is not None:
-            settings["n_landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
+            settings["n_landmarks"] = whole_number("n_landmarks", self.n_landmarks, 1)
         self._fit(
             "krr",
             kernel,
@@ -878,7 +867,7 @@ class SVR(SupportVectorMixin, _Regressor):
         weights = _weights(sample_weight, rows)
         kernel = self._kernel(rows, names, weights)
         settings = {
-            "tol": _positive("tol", self.tol),
+            "tol": positive_number("tol", self.tol),
             "max_iter": _iterations(self.max_iter),
             **self._searched("C", "c", rows, names),
         }
@@ -1028,7 +1017,7 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
         rows, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(rows, names, weights)
         settings = {
-            "tol": _positive("tol", self.tol),
+            "tol": positive_number("tol", self.tol),
             "max_iter": _iterations(self.max_iter),
             **self._searched("C", "c", rows, names),
         }
@@ -1221,11 +1210,11 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         penalty = self._penalty(kernel, names, rows)
         settings = self._searched("alpha", "ridge", rows, names, keep_kernel=self.protect is not None)
         if self.n_landmarks is None:
-            settings["max_iter"] = _count("max_iter", self.max_iter, 1)
+            settings["max_iter"] = whole_number("max_iter", self.max_iter, 1)
         elif self.max_iter != 100:
             raise ValueError(f"max_iter = {self.max_iter!r} belongs to fits without landmarks: leave it out")
         else:
-            settings["n_landmarks"] = _count("n_landmarks", self.n_landmarks, 1)
+            settings["n_landmarks"] = whole_number("n_landmarks", self.n_landmarks, 1)
         settings |= self._refits()
         path = {"penalty": penalty, "start": self._on_path().get("start"), "class_weight": class_weights}
         fit = self._fit(
@@ -1287,7 +1276,7 @@ class _Tuned:
 
     def _tune(self, model, X, names, target, **settings):
         settings["fixed_kernel"] = self.optimizer is None
-        settings["restarts"] = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
+        settings["restarts"] = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         fit = self._fit(
             model, self._start(X, names), names, X, target, seed=self._seed(), stacklevel=4, **settings
         )
@@ -1399,7 +1388,7 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
             The fitted estimator.
         """
         rows, targets, names = self._targets(X, y, several=True)
-        if self.n_targets is not None and _count("n_targets", self.n_targets, 1) != targets.shape[1]:
+        if self.n_targets is not None and whole_number("n_targets", self.n_targets, 1) != targets.shape[1]:
             raise ValueError(
                 f"n_targets = {self.n_targets}, but y has {targets.shape[1]}: leave n_targets out"
             )
@@ -1408,11 +1397,11 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
                 "alpha is an array: the noise of all rows has one variance here: give one number, or None to "
                 "tune it"
             )
-        noise = None if self.alpha is None else _positive("alpha", self.alpha, ", or None to tune it")
+        noise = None if self.alpha is None else positive_number("alpha", self.alpha, ", or None to tune it")
         if noise is None and self.optimizer is None:
             # The start value of tuning.
             noise = 0.1
-        count = None if self.n_inducing is None else _count("n_inducing", self.n_inducing, 1)
+        count = None if self.n_inducing is None else whole_number("n_inducing", self.n_inducing, 1)
         settings = {"noise": noise, "n_landmarks": count, "normalize_y": bool(self.normalize_y)}
         self.noise_ = self._tune("gp", rows, names, targets, **settings).noise
         self._store_targets(targets, bool(self.normalize_y), keep=count is None)
@@ -1455,7 +1444,7 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         """
         check_is_fitted(self)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        drawn = self.expansion_._core.sample(_rows(self, X), _count("n_samples", n_samples, 1), seed)
+        drawn = self.expansion_._core.sample(_rows(self, X), whole_number("n_samples", n_samples, 1), seed)
         return drawn[0] if self._one_target else np.moveaxis(drawn, 0, 1)
 
 
@@ -1554,7 +1543,7 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         """
         self._check()
         rows, codes, _, names = self._labels(X, y, None)
-        count = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
+        count = None if self.n_landmarks is None else whole_number("n_landmarks", self.n_landmarks, 1)
         self._tune("gpc", rows, names, self._target(codes), n_landmarks=count)
         self.n_classes_ = len(self.classes_)
         return self

@@ -21,9 +21,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
+from ._data.parameters import is_whole
 from ._data.table_columns import Rows, read
 from ._data.types import ColumnChoices, KernelLike, MatrixLike, RandomState
-from ._data.validation import is_whole
 from .discrepancy import _kernels, _same_rows, hsic_test
 
 __all__ = ["SelectHSIC"]

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data.validation import is_numbered, is_whole
+from ._data.parameters import is_whole
+from ._data.validation import is_numbered
 
 __all__ = [
     "ANOVA",

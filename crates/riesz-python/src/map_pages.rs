@@ -1,9 +1,11 @@
 //! Pages and pictures of maps for Python.
 
+use std::sync::Arc;
+
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use riesz::aggregate::TargetUnit;
-use riesz::{Posterior, Table};
+use riesz::{KernelExpansion, Posterior, PosteriorCovariance, Table};
 use riesz_report::{
     MapContent, MapQuantity, NamedBags, Places, PlotOptions, downscale_report, map_values, render_map,
 };
@@ -18,8 +20,26 @@ type Coordinates = ([Vec<f64>; 2], [String; 2]);
 type BagInput =
     (String, Vec<String>, Vec<usize>, Option<String>, Option<Vec<f64>>, Option<(String, Vec<f64>)>, bool);
 
-fn rows_in(model: &riesz::KernelExpansion, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
-    table(model.columns(), rows.as_array()).map_err(refuse)
+/// A map and the rows for which it is drawn.
+struct MapInput {
+    model: Arc<KernelExpansion>,
+    covariance: Arc<PosteriorCovariance>,
+    rows: Table,
+    background: Option<Table>,
+}
+
+impl MapInput {
+    fn new(
+        expansion: &Expansion,
+        rows: &PyReadonlyArray2<'_, f64>,
+        background: Option<&PyReadonlyArray2<'_, f64>>,
+    ) -> PyResult<Self> {
+        let covariance = expansion.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
+        let model = expansion.model.clone();
+        let read = |rows: &PyReadonlyArray2<'_, f64>| table(model.columns(), rows.as_array()).map_err(refuse);
+        let (rows, background) = (read(rows)?, background.map(read).transpose()?);
+        Ok(Self { model, covariance, rows, background })
+    }
 }
 
 /// The page of a map.
@@ -34,10 +54,7 @@ pub(crate) fn map_page(
     title: Option<String>,
     bags: Option<BagInput>,
 ) -> PyResult<String> {
-    let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-    let model = model.model.clone();
-    let rows = rows_in(&model, &rows)?;
-    let background = background.map(|rows| rows_in(&model, &rows)).transpose()?;
+    let MapInput { model, covariance, rows, background } = MapInput::new(model, &rows, background.as_ref())?;
     let ([x, y], [x_name, y_name]) = places;
     let work = move || -> riesz::Result<String> {
         let posterior = Posterior::new(&model, &covariance)?;
@@ -67,10 +84,7 @@ pub(crate) fn map_picture(
     quantity: (String, usize),
     background: Option<PyReadonlyArray2<'_, f64>>,
 ) -> PyResult<String> {
-    let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-    let model = model.model.clone();
-    let rows = rows_in(&model, &rows)?;
-    let background = background.map(|rows| rows_in(&model, &rows)).transpose()?;
+    let MapInput { model, covariance, rows, background } = MapInput::new(model, &rows, background.as_ref())?;
     let ([x, y], [x_name, y_name]) = places;
     let quantity = match (&quantity.0[..], quantity.1) {
         ("mean", _) => MapQuantity::Mean,

@@ -266,26 +266,6 @@ def _spelled(cell: Any, levels: Sequence[str]) -> str | float:
     return str(cell).strip()
 
 
-def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number; booleans and floats are not."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-#: A larger number of threads is probably a mistake, and could exhaust the machine.
-MAX_THREADS = 1024
-
-
-def threads_of(n_jobs: Any) -> int | None:
-    """Returns the checked number of threads; ``None`` for one per core."""
-    if n_jobs is None or is_whole(n_jobs) and n_jobs == -1:
-        return None
-    if not is_whole(n_jobs) or not 1 <= n_jobs <= MAX_THREADS:
-        raise ValueError(
-            f"n_jobs = {n_jobs!r}: it is a whole number from 1 to {MAX_THREADS}, or None or -1 for one a core"
-        )
-    return int(n_jobs)
-
-
 def is_numbered(names: Sequence[str]) -> bool:
     """Whether these are the default names of columns without names."""
     return all(name == f"x{j}" for j, name in enumerate(names))
@@ -299,3 +279,8 @@ def numbered(count: int) -> list[str]:
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:10])
     return shown if len(names) <= 10 else f"{shown}, … ({len(names)} in all)"
+
+
+def first_names(names: list) -> str:
+    """Returns the first five names as text, and the number of all names if there are more."""
+    return ", ".join(map(repr, names[:5])) + (f", … ({len(names)} in all)" if len(names) > 5 else "")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import _core, plots
-from .._data.validation import as_cells, is_whole, names_of
+from .._data.parameters import is_whole
+from .._data.validation import as_cells, names_of
 from .explainer import Explainer
 from .feature_groups import Groups
 from .global_importance import single_expansion

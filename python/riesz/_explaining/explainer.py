@@ -15,26 +15,18 @@ import numpy as np
 
 from .. import _core
 from .._core import UnsupportedModelError
-from .._data.validation import (
-    as_cells,
-    check_columns,
-    collected,
-    is_numbered,
-    is_whole,
-    names_of,
-    numbered,
-    threads_of,
-)
+from .._data.parameters import is_whole, threads_of
+from .._data.validation import as_cells, check_columns, collected, is_numbered, names_of, numbered
 from .._models.expansion import Expansion
 from .._models.loading import Imported, Part, card_of, compare, evenly_spaced_rows, user_names
+from .._models.multiplicative import is_multiplicative, read_multiplicative
+from .._models.predictions import class_names, log_odds
 from .._models.pytorch import is_torch, read_torch
-from .._models.texts import Texts, explain_texts, texts_of
 from ..games import Game, game_of, settings_of
 from .black_box import kernel_shap_values, permutation_estimates, reference_rows
 from .explanation import Explanation, Kept, joined, mixed
 from .feature_groups import Groups, model_players, named_unions, players_of, unions_among
-from .multiplicative import is_multiplicative, read_multiplicative
-from .predictions import class_names, log_odds
+from .texts import Texts, explain_texts, texts_of
 from .top_interactions import TopInteractions
 
 #: Number of coalitions, and the standard error at which to stop, if any.

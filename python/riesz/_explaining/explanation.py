@@ -15,12 +15,21 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._data.validation import as_numbers, is_missing, is_whole
+from .._data.parameters import is_whole, whole_number
+from .._data.validation import as_numbers, is_missing
 from .._models.expansion import write
 
 #: Suffix of a column name of :attr:`Explanation.data` that holds the left item's numbers minus the right
 #: one's.
 LESS = ", left − right"
+
+
+#: The error message for covariances of means.
+NO_COVARIANCE = (
+    "covariance: the covariance between explained rows is not kept, so a mean over several "
+    "rows has none: "
+    "leave it out"
+)
 
 
 @dataclass(frozen=True)
@@ -309,7 +318,7 @@ class Explanation:
         true top ``k``, and its standard error, estimated from draws; each (n,), or (n, m)."""
         self._check_uncertainty(joint=True)
         estimates = self._core.probability_of_top(
-            _count(k, "k"), _count(n_samples, "n_samples"), random_state
+            whole_number("k", k, 1), whole_number("n_samples", n_samples, 1), random_state
         )
         return self._shown(estimates[0], (0, 2)), self._shown(estimates[1], (0, 2))
 
@@ -317,7 +326,7 @@ class Explanation:
         """Returns draws of all values of a row from their posterior, (n_samples, n, d), or (n_samples, n, d,
         m). Features have the row's :attr:`covariance`; rows are drawn independently of each other."""
         self._check_uncertainty(joint=True)
-        draws = self._core.draws(_count(n_samples, "n_samples"), random_state)
+        draws = self._core.draws(whole_number("n_samples", n_samples, 1), random_state)
         return np.stack([self._shown(draw, (0, 1, 2)) for draw in draws])
 
     def _check_uncertainty(self, joint: bool) -> None:
@@ -774,12 +783,6 @@ def _unpickle(version: int, state: dict[str, Any]) -> Explanation:
         if version == 3
         else _explanation_from(**{name: part for name, part in state.items() if name != "residual"})
     )
-
-
-def _count(value: Any, label: str) -> int:
-    if not is_whole(value) or value < 1:
-        raise ValueError(f"{label} = {value!r}: it is a whole number from 1")
-    return int(value)
 
 
 def _positions(key: Any, names: Sequence[str] | None, label: str, count: int) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .._core import UnsupportedModelError
-from .._data.validation import is_whole
+from .._data.parameters import is_whole
 
 Groups = Mapping[str, Sequence[str | int]]
 

@@ -16,14 +16,6 @@ import numpy as np
 from .. import kernels as rk
 from .._core import UnsupportedModelError
 from .._data.validation import as_cells, numbered
-from .._explaining.multiplicative import (
-    bernoulli_nb,
-    categorical_nb,
-    counting_nb,
-    gaussian_nb,
-    log_linear_regressor,
-)
-from .._explaining.predictions import read_predictions
 from .expansion import Expansion
 from .loading import (
     CHECKED,
@@ -39,7 +31,15 @@ from .loading import (
     weighted_sum,
     with_class_sums,
 )
+from .multiplicative import (
+    bernoulli_nb,
+    categorical_nb,
+    counting_nb,
+    gaussian_nb,
+    log_linear_regressor,
+)
 from .pipeline_columns import owners
+from .predictions import read_predictions
 from .scikit_learn_kernels import gp_kernel, pairwise_kernel
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils import check_random_state
 
-from ..estimators import _count
+from .._data.parameters import whole_number
 
 #: Maximum number of rows in a repr.
 _SHOWN = 8
@@ -90,7 +90,7 @@ class CausalEstimate:
                 "ask the model"
             )
         return self._draw(
-            _count("n_samples", n_samples, 1), int(check_random_state(random_state).randint(2**31 - 1))
+            whole_number("n_samples", n_samples, 1), int(check_random_state(random_state).randint(2**31 - 1))
         )
 
     def to_frame(self, level: float = 0.95) -> Any:

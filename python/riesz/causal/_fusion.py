@@ -45,14 +45,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
+from .._data.parameters import is_whole, issue_warnings, whole_number
 from .._data.table_columns import Rows
-from .._data.validation import _listed, collected, is_whole, select_columns
+from .._data.validation import _listed, collected, select_columns
 from .._explaining.explainer import Explainer
 from .._explaining.explanation import Explanation, check_suffix
 from .._models.expansion import Expansion, write
 from .._models.loading import Imported, Part, weighted_sum
-from ..downscaling._bags import issue_warnings
-from ..estimators import _count
 from ._effect import CausalEstimate
 from ._experiments import Experiments, suggest_among
 from ._identification import answered, core_query
@@ -194,8 +193,8 @@ class CausalEffect(Experiments, BaseEstimator):
             else f"a {type(studies).__name__}"
         )
         studies = list(studies) if isinstance(studies, (list, tuple)) else [studies]
-        draws = _count("n_hyperparameter_samples", self.n_hyperparameter_samples, 0)
-        landmarks = None if self.n_landmarks is None else _count("n_landmarks", self.n_landmarks, 1)
+        draws = whole_number("n_hyperparameter_samples", self.n_hyperparameter_samples, 0)
+        landmarks = None if self.n_landmarks is None else whole_number("n_landmarks", self.n_landmarks, 1)
         tables = [columns_of(collected(table), f"study {k + 1}") for k, table in enumerate(studies)]
         headers = [list(columns) for columns in tables]
         if len(tables) < 2 and not (tables and str(self.outcome) in headers[0]):

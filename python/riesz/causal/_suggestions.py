@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
+from .._data.parameters import is_whole
 from .._data.table_columns import Rows
-from .._data.validation import _listed, is_whole
+from .._data.validation import _listed
 from ._effect import aligned, shown
 from ._study_tables import cells_of
 

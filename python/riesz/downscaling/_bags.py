@@ -8,15 +8,22 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from .. import _core
 from .. import kernels as rk
+from .._data.parameters import whole_number
 from .._data.table_columns import ColumnTypes, Rows, _columns, _text, check_column_types, read_categories
-from .._data.validation import _listed, as_numbers, collected, is_missing, names_of, numbered, select_columns
+from .._data.validation import (
+    _listed,
+    as_numbers,
+    collected,
+    first_names,
+    is_missing,
+    names_of,
+    numbered,
+    select_columns,
+)
 from .._models.kernel_expressions import as_kernel
-from ..estimators import _count
-from ..preference._duel_contexts import _first
 
 
 class ColumnRoles(NamedTuple):
@@ -247,7 +254,7 @@ def _split_choices(
 def points_of(n_inducing: Any, tables: Tables) -> Any:
     """Returns the number of inducing points, or the given points as rows."""
     if np.ndim(n_inducing) == 0 and names_of(n_inducing) is None:
-        return _count("n_inducing", n_inducing, 1)
+        return whole_number("n_inducing", n_inducing, 1)
     points = collected(n_inducing)
     cells = as_numbers(
         select_columns(points, tables.rows.names), tables.rows.names, "n_inducing", tables.rows.levels
@@ -286,14 +293,6 @@ def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | str | None) -> str
     return start._fitted_to(all_mediators.numbers, all_mediators.names, all_mediators.levels)._to_json(
         all_mediators.names, all_mediators.levels
     )
-
-
-def issue_warnings(model: Any, notes: list[str], convergence_warnings: list[str]) -> list[str]:
-    """Issues warnings to the caller of ``fit``, and returns all messages."""
-    for category, messages in ((UserWarning, notes), (ConvergenceWarning, convergence_warnings)):
-        for message in messages:
-            warnings.warn(f"{type(model).__name__}: {message}", category, stacklevel=3)
-    return [*notes, *convergence_warnings]
 
 
 def standard_kernel(rows: Rows, times: float) -> rk.Kernel:
@@ -458,7 +457,9 @@ def _numbers(cells: Any, name: str) -> np.ndarray:
 def _check_columns_exist(names: Sequence[str], columns: Sequence[str], label: str) -> None:
     unknown = [name for name in names if name not in columns]
     if unknown:
-        raise ValueError(f"{label} have no column {_first(unknown)}; their columns are: {_listed(columns)}")
+        raise ValueError(
+            f"{label} have no column {first_names(unknown)}; their columns are: {_listed(columns)}"
+        )
 
 
 def _take_rows(rows: Any, positions: Sequence[int]) -> Any:

@@ -15,15 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .. import kernels as rk
+from .._data.parameters import is_whole, whole_number
 from .._data.types import DataFrameLike, MatrixLike
-from .._data.validation import collected, is_numbered, is_whole, names_of
+from .._data.validation import collected, first_names, is_numbered, names_of
 from .._explaining.explainer import Explainer
-from .._explaining.explanation import Explanation, check_suffix, named_sums
+from .._explaining.explanation import NO_COVARIANCE, Explanation, check_suffix, named_sums
 from .._models.expansion import Expansion, deviations_of, write
 from .._models.loading import Imported, Part, weighted_sum
-from ..estimators import _count
-from ..preference._duel_contexts import _first
-from ..preference._duels import NO_COVARIANCE
 from ._bags import ColumnRoles, Members, Tables, rows_of_bags
 from ._fitting import Component
 
@@ -106,7 +104,7 @@ class Downscaled(BaseEstimator):
         """Returns joint draws of f, (rows, n_samples)."""
         cells, random = self._cells(rows), check_random_state(random_state)
         counts_of_parts = random.multinomial(
-            _count("n_samples", n_samples, 1), [part.weight for part in self._parts]
+            whole_number("n_samples", n_samples, 1), [part.weight for part in self._parts]
         )
         seeds = random.randint(2**31 - 1, size=len(counts_of_parts))
         draws_of_parts = zip(self._parts, counts_of_parts.tolist(), seeds.tolist())
@@ -186,7 +184,7 @@ class Downscaled(BaseEstimator):
             requested = [str(name) for name in bags]
             unknown = [name for name in requested if name not in names]
             if unknown:
-                raise ValueError(f"bags: there are no rows of {_first(unknown)}")
+                raise ValueError(f"bags: there are no rows of {first_names(unknown)}")
             requested_set = set(requested)
             members, names = (
                 members.take([i for i, name in enumerate(members.bag) if name in requested_set]),
@@ -386,7 +384,7 @@ def draws_of(n_samples: Any, targets: int, optimizer: Any, reason: str | None) -
         raise ValueError(f"n_hyperparameter_samples = {n_samples!r}: it is 'auto' or a whole number")
     if n_samples == 0:
         return None
-    draws = _count("n_hyperparameter_samples", n_samples, 2)
+    draws = whole_number("n_hyperparameter_samples", n_samples, 2)
     if reason is not None:
         raise ValueError(
             f"n_hyperparameter_samples = {draws}: {reason}, so there is nothing to average: take 0"

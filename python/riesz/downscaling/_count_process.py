@@ -30,14 +30,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .. import kernels as rk
+from .._data.parameters import check_optimizer, issue_warnings
 from .._data.types import ColumnChoices, KernelLike, MatrixLike, Optimizer, PositiveOrAuto, RandomState
+from .._data.validation import first_names
 from .._models.expansion import Expansion, deviations_of
-from ..preference._duel_contexts import _first, check_optimizer
 from ._bags import (
     ColumnRoles,
     Tables,
     check_choices,
-    issue_warnings,
     points_of,
     read_tables,
     start_kernel,
@@ -523,5 +523,6 @@ def check_counts(tables: Tables) -> None:
         invalid = [f"'{tables.targets[t]}' ({tables.trials[t]})" for t in np.flatnonzero(bad)]
         if invalid:
             raise ValueError(
-                f"trials are whole numbers, at least 1 and the count, and are not of bags {_first(invalid)}"
+                "trials are whole numbers, at least 1 and the count, and are not of bags "
+                f"{first_names(invalid)}"
             )

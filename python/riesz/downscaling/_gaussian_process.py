@@ -27,15 +27,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .. import kernels as rk
+from .._data.parameters import check_optimizer, issue_warnings, positive_number
 from .._data.types import ColumnChoices, KernelLike, MatrixLike, Optimizer, PositiveOrAuto, RandomState
-from ..estimators import _positive
-from ..preference._duel_contexts import _first, check_optimizer
+from .._data.validation import first_names
 from ._bags import (
     ColumnRoles,
     Members,
     Tables,
     check_choices,
-    issue_warnings,
     points_of,
     read_tables,
     start_kernel,
@@ -314,7 +313,7 @@ class AggregateGaussianProcess(Downscaled):
         if distant_targets:
             distance_warning = (
                 f"the mediators of {len(distant_targets)} targets are far from those of all bags with rows, "
-                f"{_first(distant_targets)}"
+                f"{first_names(distant_targets)}"
             )
             notes.append(f"{distance_warning}: of these little is known")
         notes += few_draws_warning(fitted.effective)
@@ -412,7 +411,7 @@ class AggregateGaussianProcess(Downscaled):
         """Returns the start values of tuning, as the core takes them."""
         return {
             "kernel": start_kernel(tables, self.kernel),
-            "noise": _positive("noise", self.noise),
+            "noise": positive_number("noise", self.noise),
             "row_noise": not_negative("row_noise", self.row_noise, or_auto=True),
             "mediation_noise": not_negative("mediation_noise", self.mediation_noise, or_auto=True),
             "mediation": self._mediation(tables),
@@ -430,7 +429,9 @@ class AggregateGaussianProcess(Downscaled):
         text = start_mediator_kernel(tables, self.mediator_kernel)
         if text is None:
             return None
-        ridge = None if self.mediator_ridge is None else _positive("mediator_ridge", self.mediator_ridge)
+        ridge = (
+            None if self.mediator_ridge is None else positive_number("mediator_ridge", self.mediator_ridge)
+        )
         return (
             text,
             ridge,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._data.validation import is_whole
+from .._data.parameters import is_whole
 from .._explaining.explanation import LESS, Explanation
 from ._ranking import ladder, preference_matrix
 from ._style import DOWN, LEVELS, MUTED, NEUTRAL, UP, _axes, _diverging, _notes, _ramp, _sizes

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._data.validation import collected, is_whole, names_of
+from .._data.parameters import is_whole
+from .._data.validation import collected, names_of
 from ._style import DOWN, LEVELS, MUTED, _axes, _diverging, _notes
 
 if TYPE_CHECKING:

@@ -4,15 +4,11 @@ The model and its explanations: Chau, Gonzalez and Sejdinovic (2022), "Learning 
 Gaussian processes"; Hu, Chau, Ferrando Huertas and Sejdinovic (2022), "Explaining preferences with Shapley
 values"."""
 
-from ._classifier import (
-    EvaluationResult,
-    PairClassifier,
-    PreferenceClassifier,
-    evaluate,
-    explain,
-    pair_groups,
-)
+from ._classifier import PreferenceClassifier
 from ._clusters import PreferenceClusters
+from ._duels import explain
+from ._evaluation import EvaluationResult, evaluate
+from ._pair_classifier import PairClassifier, pair_groups
 from ._rankability import Evidence, Rankability, SpecR, compare_models, rankability, spec_r
 
 __all__ = [

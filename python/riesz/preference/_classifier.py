@@ -30,10 +30,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .. import kernels as rk
+from .._data.parameters import check_optimizer, whole_number
 from .._data.validation import as_numbers, collected, names_of
-from .._explaining.explanation import Explanation
+from .._explaining.explanation import NO_COVARIANCE, Explanation
 from .._models.expansion import Expansion, write
-from ..estimators import _count
 from ._bradley_terry import ABILITIES, fit_abilities
 from ._duel_contexts import (
     HOME,
@@ -43,7 +43,6 @@ from ._duel_contexts import (
     Contexts,
     NameList,
     bags_of,
-    check_optimizer,
     codes_of_names,
     homes,
     labels_of,
@@ -55,19 +54,10 @@ from ._duel_contexts import (
     sides,
 )
 from ._duel_tables import read_duel_table
-from ._duels import NO_COVARIANCE, explain
-from ._evaluation import EvaluationResult, evaluate
+from ._duels import explain
 from ._outcomes import Outcomes, read_outcomes
-from ._pair_classifier import PairClassifier, pair_groups
 
-__all__ = [
-    "EvaluationResult",
-    "PairClassifier",
-    "PreferenceClassifier",
-    "evaluate",
-    "explain",
-    "pair_groups",
-]
+__all__ = ["PreferenceClassifier"]
 
 
 #: Variances of the utility and of the generalised part where tuning starts, in squared log odds.
@@ -301,7 +291,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
         if self.model in ABILITIES:
             return self._fit_abilities(items, duels, outcomes, further)
-        restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
+        restarts = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
         if items is None and self.ability:
             items = self._background = NameList.of_duels(duels)
@@ -353,10 +343,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             )
             model, notes = fitted.model, fitted.warnings
         else:
-            n_context_landmarks = _count("n_context_landmarks", self.n_context_landmarks, 1)
+            n_context_landmarks = whole_number("n_context_landmarks", self.n_context_landmarks, 1)
             pairs, draws = (
-                _count("n_tuning_pairs", self.n_tuning_pairs, 1),
-                _count("n_samples", self.n_samples, 0),
+                whole_number("n_tuning_pairs", self.n_tuning_pairs, 1),
+                whole_number("n_samples", self.n_samples, 0),
             )
             sizes = (n_landmarks, n_context_landmarks, pairs, draws, float(self.tol))
             fitted = _core.fit_landmarks(
@@ -458,7 +448,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
                 *([] if contexts is None else contexts.T),
             ]
             return _LANDMARKS if len(np.unique(np.column_stack(pair_columns), axis=0)) > _DENSE else None
-        return 2**32 if self.n_landmarks == "all" else _count("n_landmarks", self.n_landmarks, 1)
+        return 2**32 if self.n_landmarks == "all" else whole_number("n_landmarks", self.n_landmarks, 1)
 
     def _check(self) -> None:
         choices = [

@@ -22,11 +22,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import _core
+from .._data.parameters import check_optimizer, whole_number
 from .._data.types import ColumnChoices, KernelLike, MatrixLike, Optimizer, RandomState
 from .._data.validation import names_of
-from ..estimators import _count
 from ._classifier import _SHARE
-from ._duel_contexts import check_optimizer, kernel_and_items, rows_of
+from ._duel_contexts import kernel_and_items, rows_of
 from ._outcomes import read_outcomes
 from ._rankability import _seed
 
@@ -170,13 +170,13 @@ class PreferenceClusters(BaseEstimator):
             table,
             core_duels,
             self.method,
-            None if self.n_clusters is None else _count("n_clusters", self.n_clusters, 1),
-            _count("max_clusters", self.max_clusters, 1),
+            None if self.n_clusters is None else whole_number("n_clusters", self.n_clusters, 1),
+            whole_number("max_clusters", self.max_clusters, 1),
             bool(self.covariates),
-            _count("n_init", self.n_init, 0),
+            whole_number("n_init", self.n_init, 0),
             float(self.threshold),
             _SHARE,
-            _count("n_subsamples", self.n_subsamples, 0),
+            whole_number("n_subsamples", self.n_subsamples, 0),
             self.optimizer is not None,
             _seed(self.random_state),
         )

@@ -10,14 +10,15 @@ import numpy as np
 
 from .. import _core
 from .. import kernels as rk
+from .._data.parameters import is_whole
 from .._data.table_columns import ColumnTypes, Rows, _text, read, read_categories
 from .._data.validation import (
     _missing,
     as_cells,
     as_numbers,
     collected,
+    first_names,
     is_missing,
-    is_whole,
     names_of,
     numbered,
     select_columns,
@@ -201,7 +202,7 @@ def memberships(
     }
     unknown = [item for item in dict.fromkeys(cells[:, 1].tolist()) if _text(item) not in item_numbers]
     if unknown:
-        raise ValueError(f"members name items that are not among the items: {_first(unknown)}")
+        raise ValueError(f"members name items that are not among the items: {first_names(unknown)}")
     weights = cells[:, 2].astype(float).tolist() if cells.shape[1] == 3 else None
     if weights is not None and not all(0 < weight < float("inf") for weight in weights):
         raise ValueError("members: weights are positive numbers")
@@ -221,22 +222,9 @@ def bags_of(duels: Any, bag_names: list) -> tuple[np.ndarray, np.ndarray]:
     bag_numbers = {name: number for number, name in enumerate(bag_names)}
     unknown = [name for name in dict.fromkeys(cells.ravel().tolist()) if name not in bag_numbers]
     if unknown:
-        raise ValueError(f"duels name bags that members do not: {_first(unknown)}")
+        raise ValueError(f"duels name bags that members do not: {first_names(unknown)}")
     pairs_of_numbers = np.array([[bag_numbers[name] for name in pair] for pair in cells.tolist()])
     return pairs_of_numbers[:, 0], pairs_of_numbers[:, 1]
-
-
-def _first(names: list) -> str:
-    """Returns the first five names as text, and the number of all names if there are more."""
-    return ", ".join(map(repr, names[:5])) + (f", … ({len(names)} in all)" if len(names) > 5 else "")
-
-
-def check_optimizer(optimizer: Any) -> None:
-    """Refuses unknown optimizers."""
-    if optimizer not in (None, "fmin_l_bfgs_b"):
-        raise ValueError(
-            f"optimizer = {optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is"
-        )
 
 
 def pairs_of(duels: Any) -> np.ndarray:
@@ -275,8 +263,8 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
         unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in row_of_label]
         if unknown:
             raise ValueError(
-                f"duels name items that are not in the index of items: {_first(unknown)}; names in a column "
-                "become the index by items.set_index(…)"
+                f"duels name items that are not in the index of items: {first_names(unknown)}; names in a "
+                "column become the index by items.set_index(…)"
             )
         row_pairs = np.array([[row_of_label[label] for label in pair] for pair in cells.tolist()])
     else:

@@ -8,18 +8,13 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._data.validation import as_cells, as_numbers, collected, is_whole, names_of
-from .._explaining.explanation import Explanation
+from .._data.parameters import is_whole
+from .._data.validation import as_cells, as_numbers, collected, names_of
+from .._explaining.explanation import NO_COVARIANCE, Explanation
 from .._models.expansion import Expansion
 
 GAMES = ("independent", "paired", "matches", "baseline", "functional", "observational", "contexts")
 
-#: The error message for covariances of means.
-NO_COVARIANCE = (
-    "covariance: the covariance between explained rows is not kept, so a mean over several "
-    "rows has none: "
-    "leave it out"
-)
 
 #: A table of items, wide rows or contexts: names, levels, rows.
 _Table = tuple[list[str], list[list[str] | None], np.ndarray]

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._data.validation import is_whole, names_of
+from .._data.parameters import is_whole
+from .._data.validation import names_of
+from ._classifier import PreferenceClassifier
 from ._duel_contexts import NameList, homes, pairs_of, rows_of
 from ._duel_tables import is_table, read_duel_table
 from ._outcomes import read_outcomes
@@ -174,8 +176,6 @@ def _estimators(
     models: Sequence[str] | Mapping[str, Any] | None, items: Any, parameters: dict[str, Any]
 ) -> dict[str, Any]:
     """Returns the models by name; ``None`` for a coin."""
-    from ._classifier import PreferenceClassifier
-
     if isinstance(models, Mapping):
         if not models:
             raise ValueError("models: give at least one")

@@ -25,21 +25,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
+from .._data.parameters import check_optimizer, whole_number
 from .._data.table_columns import ColumnTypes
-from ..estimators import _count
 from ._bradley_terry import ABILITIES
 from ._classifier import PreferenceClassifier
-from ._duel_contexts import (
-    HOME,
-    ID,
-    UNSEEN,
-    check_optimizer,
-    codes_of_names,
-    kernel_and_items,
-    labels_of,
-    pairs_of,
-    rows_of,
-)
+from ._duel_contexts import HOME, ID, UNSEEN, codes_of_names, kernel_and_items, labels_of, pairs_of, rows_of
 from ._outcomes import read_outcomes
 
 __all__ = ["Evidence", "Rankability", "SpecR", "compare_models", "rankability", "spec_r"]
@@ -232,7 +222,7 @@ def rankability(
     O(items³) per draw. No item is at home. Intervals are quantiles of draws, extended to the estimate if it
     lies outside."""
     check_is_fitted(model)
-    draws, seed = _count("n_samples", n_samples, 2), _seed(random_state)
+    draws, seed = whole_number("n_samples", n_samples, 2), _seed(random_state)
     further = {"contexts": model._contexts, "landmarks": model._function}
     unsupported = [name for name, value in further.items() if value is not None]
     if model.model == "linear" or unsupported:
@@ -277,7 +267,7 @@ def rankability(
             (list(names), list(levels), np.ascontiguousarray(rows)),
             draws,
             float(level),
-            _count("n_cycles", n_cycles, 0),
+            whole_number("n_cycles", n_cycles, 0),
             seed,
         )
         index = getattr(items, "index", None)
@@ -320,7 +310,7 @@ def compare_models(
     text, table = kernel_and_items(items, kernel, columns)
     outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     core_duels = outcomes.to_core(*rows_of(items, duels, len(table[2])))
-    restarts = _count("n_restarts_optimizer", n_restarts_optimizer, 0)
+    restarts = whole_number("n_restarts_optimizer", n_restarts_optimizer, 0)
     return Evidence(
         *_core.compare_preferences(
             text, table, core_duels, optimizer is not None, restarts, _seed(random_state)
@@ -358,7 +348,7 @@ def spec_r(
         left, right = rows_of(items, duels, count)
     core_duels = outcomes.to_core(left, right)
     value, ranking, coins, clustering = _core.spec_r(
-        count, core_duels, _count("n_samples", n_samples, 2), _seed(random_state)
+        count, core_duels, whole_number("n_samples", n_samples, 2), _seed(random_state)
     )
     return SpecR(value, *ranking, *coins, clustering, int(n_samples))
 

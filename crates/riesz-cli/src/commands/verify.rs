@@ -32,10 +32,10 @@ Examples:
 Explains the rows again, in the explanation's game and with its index, and compares predictions,
 base values, sums, values and the explained rows. Two numbers agree if they differ by at most twice
 the bound that this command proves, and --tolerance times the largest number of their kind; the
-bounds that the file states are not used. Estimates may also differ by 5 standard errors; those of
-the file are its own claim, which the output repeats. If the game is unknown, or its background or
-baseline is not given, only predictions and sums are compared, and the output says so. The model
-card and the decisions of a classifier are not checked, and checksums of files are information
+bounds that the file states are not used. Estimates may also differ by 5 standard errors; those that
+the file states are not checked, and the output repeats them. If the game is unknown, or its
+background or baseline is not given, only predictions and sums are compared, and the output says so.
+The model card and the decisions of a classifier are not checked. Checksums of files are information
 only. Exit code 1: something does not agree.")]
 pub struct Args {
     /// Explanation to check, by any program: JSON of 'riesz explain', or a table of values (CSV, Parquet)

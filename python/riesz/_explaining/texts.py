@@ -32,11 +32,11 @@ from .. import _core
 from .. import kernels as rk
 from .._core import UnsupportedModelError
 from .._data.validation import as_cells, collected, names_of, numbered
-from .._explaining.explanation import Explanation, _explanation_from
-from .._explaining.predictions import class_names, log_odds, read_predictions
-from .expansion import Expansion
-from .loading import Block, Imported, Part
-from .pipeline_columns import owners
+from .._models.expansion import Expansion
+from .._models.loading import Block, Imported, Part
+from .._models.pipeline_columns import owners
+from .._models.predictions import class_names, log_odds, read_predictions
+from .explanation import Explanation, _explanation_from
 
 #: Vectorisers of scikit-learn.
 VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
@@ -274,7 +274,7 @@ class _Vectorized:
     """A pipeline that begins with a text vectoriser."""
 
     def __init__(self, model: Any, steps: list[Any], probabilities: bool, link: str) -> None:
-        from .scikit_learn import import_model
+        from .._models.scikit_learn import import_model
 
         self.model, self.middle, self.last = model, steps[1:-1], steps[-1]
         vectorizer = steps[0]

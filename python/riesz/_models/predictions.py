@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import UnsupportedModelError
 from .._data.validation import names_of, numbered
-from .._models.loading import Imported
+from .loading import Imported
 
 #: The outputs of a model: their description, their names (empty if there are none), and the function of rows.
 Outputs = tuple[str, list[str], Callable[[Any], Any]]

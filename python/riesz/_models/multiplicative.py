@@ -15,9 +15,9 @@ import numpy as np
 
 from .._core import UnsupportedModelError
 from .._data.validation import as_cells
-from .._models.expansion import Expansion
-from .._models.loading import Imported, Part, Read, compare, expansion_of, imported_of, names_in
 from ..kernels import ExponentialDotProduct
+from .expansion import Expansion
+from .loading import Imported, Part, Read, compare, expansion_of, imported_of, names_in
 from .predictions import read_predictions
 
 
