@@ -31,7 +31,8 @@ BANNED = set(
     all alike alone amid around arrived asked aside at bend bent beside besides beyond both by chance chances
     decided each either ended few found given half halves heed held here how last least lot many met more most
     much nobody of off one ones others own rest said same says some spread standing stray strays such sure
-    surely that there this those through told together turned turns twist unsure various what where whole whom whose
+    surely that there this those through told together turned turns twist unsure various what where whole whom
+    whose
     within without worth worths
     """.split()
 )

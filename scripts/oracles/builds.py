@@ -5,7 +5,8 @@ with their bounds and covariances, tests and effects.
     pip install numpy
     scripts/oracles/builds.py OLD NEW [NAME …]
 
-OLD and NEW are two programs `riesz`, for example built from two commits. Names select cases that contain them.
+OLD and NEW are two programs `riesz`, for example built from two commits. Names select cases that contain
+them.
 Prints for each case whether all outputs have the same bits, or else the largest difference of a column,
 relative to the column's largest absolute value. Fails if a program fails, if columns differ, or if a
 difference exceeds 1e-6."""
@@ -220,8 +221,9 @@ def columns(data):
 
 
 def difference(old, new):
-    """Returns the largest difference of a column relative to the column's largest absolute value; infinite for
-    other columns or texts. Bounds and residuals are numbers of the size of rounding errors, and are left out."""
+    """Returns the largest difference of a column relative to the column's largest absolute value; infinite
+    for other columns or texts. Bounds and residuals are numbers of the size of rounding errors, and are left
+    out."""
     old, new, largest = columns(old), columns(new), 0.0
     if list(old) != list(new):
         return float("inf")

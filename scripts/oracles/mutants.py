@@ -97,14 +97,22 @@ COMMANDS = {
     "gp.riesz": MODEL,
     "svc.riesz": MODEL,
     "svr.model": ["predict @ numbers.csv", "inspect @", "explain @ numbers.csv", "convert @ $.riesz"],
-    "classes.model": ["predict @ numbers.csv", "inspect @", "explain @ numbers.csv --background numbers.csv", "convert @ $.riesz"],
+    "classes.model": [
+        "predict @ numbers.csv",
+        "inspect @",
+        "explain @ numbers.csv --background numbers.csv",
+        "convert @ $.riesz",
+    ],
     "e.json": [*VALUES, "inspect @"],
     "e.csv": VALUES,
     "e.parquet": VALUES,
     "train.csv": TABLE,
     "train.parquet": TABLE,
     "zstd.parquet": TABLE,
-    "groups.txt": ["explain m.riesz train.csv --groups @", "test two-sample train.csv train.csv --groups @ --permutations 9"],
+    "groups.txt": [
+        "explain m.riesz train.csv --groups @",
+        "test two-sample train.csv train.csv --groups @ --permutations 9",
+    ],
 }  # fmt: skip
 
 

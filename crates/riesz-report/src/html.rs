@@ -211,7 +211,15 @@ fn data(drawn: &Explanation, full: &Explanation, decisions: Option<Value>) -> Re
         let entry = |i: usize, o: usize, j: usize| list[(i * m + o) * p + j];
         (0..m).map(|o| (0..p).map(|j| (0..n).map(|i| entry(i, o, j)).collect()).collect()).collect()
     };
-    let player = |k| json!({ "name": drawn.set_name(k), "column": single_column(drawn, k), "size": drawn.set_columns(k).len(), "columns": drawn.set_columns(k) });
+    let player = |k| {
+        let columns = drawn.set_columns(k);
+        json!({
+            "name": drawn.set_name(k),
+            "column": single_column(drawn, k),
+            "size": columns.len(),
+            "columns": columns,
+        })
+    };
     let columns: Vec<Value> = drawn
         .data
         .columns()

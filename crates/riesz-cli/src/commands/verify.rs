@@ -408,7 +408,10 @@ fn files(args: &Args, explanation: &Explanation) -> Result<Vec<Comparison>> {
 
 fn write(path: Option<&Path>, as_json: bool, comparisons: &[Comparison]) -> Result<()> {
     let text = if as_json {
-        let record = |comparison: &Comparison| json!({ "what": comparison.subject, "agrees": comparison.agrees, "words": comparison.finding });
+        let record = |comparison: &Comparison| {
+            let Comparison { subject, agrees, finding } = comparison;
+            json!({ "what": subject, "agrees": agrees, "words": finding })
+        };
         format!("{:#}\n", Value::from(comparisons.iter().map(record).collect::<Vec<_>>()))
     } else {
         let fact = |comparison: &Comparison| {

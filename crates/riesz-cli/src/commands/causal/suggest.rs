@@ -166,7 +166,10 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
                 "identification": check::record(&read.identification),
                 "goal": if args.maximize { "maximize" } else { "minimize" },
                 "trials": trials.outcomes.len(),
-                "best": { "treatments": effect_output::lists(effect_output::with_treatments(&result.best_row, vec![])), "mean": result.best.mean },
+                "best": {
+                    "treatments": effect_output::lists(effect_output::with_treatments(&result.best_row, vec![])),
+                    "mean": result.best.mean,
+                },
                 "suggestions": effect_output::lists(result.columns()),
                 "warnings": estimate.warnings,
                 "provenance": run,
