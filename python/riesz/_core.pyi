@@ -747,12 +747,12 @@ def read_outcomes(
     drop: bool,
 ) -> tuple[list[int], list[float], list[float] | None, list[int]]: ...
 
-_Places = tuple[list[list[float]], list[str]]
+_Locations = tuple[list[list[float]], list[str]] | tuple[bytes, str, list[str]]
 
 def map_page(
     model: Expansion,
     rows: NDArray[np.float64],
-    places: _Places,
+    locations: _Locations,
     background: NDArray[np.float64] | None,
     title: str | None,
     bags: tuple[Any, ...] | None,
@@ -760,7 +760,7 @@ def map_page(
 def map_picture(
     model: Expansion,
     rows: NDArray[np.float64],
-    places: _Places,
+    locations: _Locations,
     quantity: tuple[str, int],
     background: NDArray[np.float64] | None,
 ) -> str: ...

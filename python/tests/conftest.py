@@ -1,11 +1,25 @@
-"""Oracles that don't use riesz."""
+"""Oracles that do not use riesz, and the command line."""
 
 import itertools
 import json
 import math
+import os
+import pathlib
+import subprocess
 
 import numpy as np
 import pytest
+
+TARGET = os.environ.get("CARGO_TARGET_DIR") or pathlib.Path(__file__).resolve().parents[2] / "target"
+COMMAND = pathlib.Path(TARGET) / "debug" / "riesz"
+with_command = pytest.mark.skipif(not COMMAND.exists(), reason="the command line is not built")
+
+
+def run(folder, text):
+    """Runs the command line in a folder and returns what it prints."""
+    done = subprocess.run([COMMAND, *text.split()], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def shapley(value, d):

@@ -3,10 +3,7 @@ result files and pages."""
 
 import io
 import json
-import os
-import pathlib
 import pickle
-import subprocess
 
 import numpy as np
 import pandas as pd
@@ -17,19 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import check_random_state
 
 import riesz
+from conftest import run, with_command
 from riesz.kernels import RBF
 from riesz.preference import PairClassifier, compare_models, evaluate, pair_groups, rankability, spec_r
-
-TARGET = os.environ.get("CARGO_TARGET_DIR") or pathlib.Path(__file__).resolve().parents[2] / "target"
-COMMAND = pathlib.Path(TARGET) / "debug" / "riesz"
-with_command = pytest.mark.skipif(not COMMAND.exists(), reason="the command line is not built")
-
-
-def run(folder, text):
-    """Runs the command line in a folder and returns what it prints."""
-    done = subprocess.run([COMMAND, *text.split()], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 to extend, the influence of confounding, and the support by the data."""
 
 import pickle
+import subprocess
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import riesz
+from conftest import COMMAND, run, with_command
 
 GRAPH = "age -> dose; age -> psa; dose -> psa; psa -> volume"
 
@@ -194,3 +196,48 @@ def test_reports_show_the_effect(model, tmp_path):
     with pytest.raises(ValueError, match="level"):
         model.report(path, level=95)
     assert path.read_text(encoding="utf-8") == text and len(list(tmp_path.iterdir())) == 1
+
+
+@with_command
+def test_mediators_and_association_match_the_command_line(tmp_path):
+    rng = np.random.default_rng(2)
+    n = 60
+    first = pd.DataFrame({"age": rng.normal(60, 8, n)})
+    first["statin"] = rng.uniform(0, 1, n) * first.age / 60
+    first["psa"] = 4 + 0.05 * first.age - first.statin + 0.2 * rng.normal(size=n)
+    first["psv"] = first.statin + rng.uniform(0, 2, n)
+    second = pd.DataFrame({"psa": rng.uniform(5, 8, n), "psv": rng.uniform(0, 3, n)})
+    second["volume"] = 2 * second.psa + 0.8 * second.psv + 0.3 * rng.normal(size=n)
+    graph = "age -> statin; age -> psa; statin -> psa; statin -> psv; psa -> volume; psv -> volume"
+    for name, table in [("first", first), ("second", second), ("at", first[["statin"]][:5])]:
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "g.txt").write_text(graph)
+    model = riesz.CausalFusion(graph, treatment="statin", outcome="volume", n_hyperparameter_samples=3)
+    model.set_params(random_state=0).fit([first, second])
+    question = "first.csv second.csv --graph g.txt --treatment statin --outcome volume --at at.csv"
+    options = "--hyperparameter-samples 3 --baseline statin=0.2"
+    run(tmp_path, f"causal effect {question} {options} --association --explain-mediators m.csv -o e.csv")
+    shares, effect = pd.read_csv(tmp_path / "m.csv"), pd.read_csv(tmp_path / "e.csv")
+    ours = model.explain_mediators(first.statin[:5], baseline=0.2)
+    assert list(shares) == ["statin", "through psa", "through psv", "base_value", "mean"]
+    # The front ends draw other hyper-parameters from the same seed.
+    scale = np.abs(ours.mean).max()
+    for j, name in enumerate(ours.mediators):
+        np.testing.assert_allclose(shares[f"through {name}"], ours.values[:, j], atol=0.1 * scale)
+    parts = shares[["through psa", "through psv", "base_value"]].sum(axis=1)
+    np.testing.assert_allclose(parts, shares["mean"], rtol=1e-9)
+    np.testing.assert_allclose(shares["mean"], effect["mean"], rtol=1e-12)
+    association = model.association(first.statin[:5], baseline=0.2)
+    np.testing.assert_allclose(effect.association, association.mean, atol=0.1 * scale)
+    # Older people have larger doses and a higher PSA.
+    assert (effect.association - effect["mean"])[effect.statin > 0.4].gt(0).all()
+    table = "first.csv --adjust age --treatment statin --outcome psa"
+    text = run(tmp_path, f"causal effect {table} --hyperparameter-samples 0 --association")
+    assert text.count("association") == 1
+    refused = subprocess.run(
+        [COMMAND, *f"causal effect {table} --explain-mediators m.csv".split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert refused.returncode == 2 and "--explain-mediators needs two or more studies" in refused.stderr

@@ -7,13 +7,50 @@ use pyo3::prelude::*;
 use riesz::aggregate::TargetUnit;
 use riesz::{KernelExpansion, Posterior, PosteriorCovariance, Table};
 use riesz_report::{
-    MapContent, MapQuantity, NamedBags, Places, PlotOptions, downscale_report, map_values, render_map,
+    MapContent, MapQuantity, NamedBags, Places, PlotOptions, RowAreas, downscale_report, map_values,
+    render_map,
 };
 
 use crate::{Expansion, NO_POSTERIOR, raise, refuse, table};
 
-/// The coordinates of rows with the names of their axes.
-type Coordinates = ([Vec<f64>; 2], [String; 2]);
+/// The locations of rows: their coordinates with the names of the axes, or a GeoJSON document, the property
+/// with the names of its areas, and the name of each row's area.
+#[derive(FromPyObject)]
+pub(crate) enum Locations {
+    Points([Vec<f64>; 2], [String; 2]),
+    Areas(Vec<u8>, String, Vec<String>),
+}
+
+/// Locations that a map can draw, with the names of the axes.
+enum Drawable {
+    Points([Vec<f64>; 2], [String; 2]),
+    Areas(RowAreas),
+}
+
+impl Drawable {
+    fn new(locations: Locations) -> PyResult<Self> {
+        Ok(match locations {
+            Locations::Points(coordinates, axes) => Self::Points(coordinates, axes),
+            Locations::Areas(document, id, names) => {
+                Self::Areas(RowAreas::new(&document, &id, &names).map_err(raise)?)
+            }
+        })
+    }
+
+    fn places(&self) -> Places<'_> {
+        match self {
+            Self::Points([x, y], _) => Places::Points([x, y]),
+            Self::Areas(found) => Places::Areas(&found.areas),
+        }
+    }
+
+    fn axes(&self) -> [&str; 2] {
+        match self {
+            Self::Points(_, axes) => axes.each_ref().map(String::as_str),
+            Self::Areas(found) => found.axes(),
+        }
+    }
+}
 
 /// The bags of rows: the name of their column, their names, the bag of each row, the name of the weights'
 /// column, the weights, the observed quantity with a value for each bag, and whether bags are sums.
@@ -49,18 +86,18 @@ pub(crate) fn map_page(
     py: Python<'_>,
     model: &Expansion,
     rows: PyReadonlyArray2<'_, f64>,
-    places: Coordinates,
+    locations: Locations,
     background: Option<PyReadonlyArray2<'_, f64>>,
     title: Option<String>,
     bags: Option<BagInput>,
 ) -> PyResult<String> {
     let MapInput { model, covariance, rows, background } = MapInput::new(model, &rows, background.as_ref())?;
-    let ([x, y], [x_name, y_name]) = places;
+    let drawable = Drawable::new(locations)?;
     let work = move || -> riesz::Result<String> {
         let posterior = Posterior::new(&model, &covariance)?;
         let content = MapContent::new(&posterior, &rows, background.as_ref())?;
         let title = title.unwrap_or_else(|| content.title());
-        let mut page = content.page(&title, Places::Points([&x, &y]), [&x_name, &y_name]);
+        let mut page = content.page(&title, drawable.places(), drawable.axes());
         let Some((column, names, bag_of_row, weight, weights, observed, sums)) = bags else {
             return downscale_report(&page);
         };
@@ -80,12 +117,12 @@ pub(crate) fn map_picture(
     py: Python<'_>,
     model: &Expansion,
     rows: PyReadonlyArray2<'_, f64>,
-    places: Coordinates,
+    locations: Locations,
     quantity: (String, usize),
     background: Option<PyReadonlyArray2<'_, f64>>,
 ) -> PyResult<String> {
     let MapInput { model, covariance, rows, background } = MapInput::new(model, &rows, background.as_ref())?;
-    let ([x, y], [x_name, y_name]) = places;
+    let drawable = Drawable::new(locations)?;
     let quantity = match (&quantity.0[..], quantity.1) {
         ("mean", _) => MapQuantity::Mean,
         ("std", _) => MapQuantity::Std,
@@ -95,7 +132,7 @@ pub(crate) fn map_picture(
         let posterior = Posterior::new(&model, &covariance)?;
         let (values, title) = map_values(quantity, &posterior, &rows, background.as_ref())?;
         let options = PlotOptions::default();
-        Ok(render_map([&x, &y], &values, [&x_name, &y_name], &title, &options)?.text)
+        Ok(render_map(drawable.places(), &values, drawable.axes(), &title, &options)?.text)
     };
     py.detach(work).map_err(raise)
 }

@@ -7,6 +7,7 @@ mod downscale_page;
 mod effect;
 mod effect_page;
 mod format;
+mod geojson;
 mod html;
 mod importance_page;
 mod map_content;
@@ -19,15 +20,16 @@ pub use downscale_page::{DownscalePage, PageBags, downscale_report};
 pub use effect::EffectPage;
 pub use effect_page::effect_report;
 pub use format::number;
+pub use geojson::RowAreas;
 pub use html::{ReportOptions, report};
 pub use importance_page::{
     ImportancePage, importance_curves, importance_report, importance_title, sage_record, sobol_record,
 };
 pub use map_content::{MapContent, MapOfBags, MapQuantity, NamedBags, map_explainer, map_values};
 pub use plot::{
-    Area, Overall, PLOTS, Places, Plot, PlotOptions, Shows, render, render_area_map, render_causal_graph,
-    render_component, render_effect, render_ladder, render_map, render_null, render_overall,
-    render_preference_matrix, render_test, render_witness,
+    Area, Overall, PLOTS, Places, Plot, PlotOptions, Shows, render, render_causal_graph, render_component,
+    render_effect, render_ladder, render_map, render_null, render_overall, render_preference_matrix,
+    render_test, render_witness,
 };
 pub use png::png;
 pub use svg::{Svg, Theme};

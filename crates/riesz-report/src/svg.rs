@@ -242,7 +242,7 @@ impl Canvas {
     }
 
     /// Draws an area bounded by rings with a thin border; the even-odd rule decides which rings are holes.
-    pub(crate) fn area(&mut self, rings: &[Vec<(f64, f64)>], paint: Paint) {
+    pub(crate) fn area(&mut self, rings: &[Vec<(f64, f64)>], paint: Paint, tooltip: &str) {
         // Points that a picture cannot tell apart are left out, as outlines may have many thousands.
         let visible = |ring: &Vec<(f64, f64)>| {
             let mut points = ring.clone();
@@ -253,7 +253,8 @@ impl Canvas {
         let (fill, stroke) = (paint.css(self.theme), Paint::Paper.css(self.theme));
         self.push(&format!(
             "<path d=\"{d}\" fill=\"{fill}\" fill-rule=\"evenodd\" stroke=\"{stroke}\" \
-             stroke-width=\"0.7\"/>\n"
+             stroke-width=\"0.7\"><title>{}</title></path>\n",
+            escape(tooltip)
         ));
     }
 

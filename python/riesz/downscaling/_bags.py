@@ -180,7 +180,12 @@ def _without_zero_weights(members: Members) -> Members:
 def read_tables(
     rows: Any, bags: Any, roles: ColumnRoles, operator: str, sums: bool, drop_unmatched: bool
 ) -> Tables:
-    """Returns the joined tables; ``operator`` and ``sums`` are those of the estimator."""
+    """Returns the joined tables; ``operator`` and ``sums`` are those of the estimator. ``bags`` is None for
+    one table of areas."""
+    if bags is None:
+        bags, roles = rows, _roles_of_areas(rows, roles, drop_unmatched)
+    elif roles.bag is None:
+        raise ValueError("bag = None: give the column of both tables with the bags' names, or each row's bag")
     members, bags = rows_of_bags(rows, roles, one_table=rows is bags), collected(bags)
     names, values, frame = _targets(bags, roles)
     has_target = ~np.isnan(values)
@@ -237,6 +242,24 @@ def read_tables(
         totals = _totals(frame, roles.total, names, targets, bag_of_target)
         tables = Tables(**(vars(tables) | {"mediators": (*tables.mediators[:2], totals)}))
     return tables
+
+
+def _roles_of_areas(areas: Any, roles: ColumnRoles, drop_unmatched: bool) -> ColumnRoles:
+    """Returns the roles of columns in one table of areas, which are named by its index by default."""
+    of_two_tables = {
+        "mediators": len(roles.mediators) > 0,
+        "total": roles.total is not None,
+        "row": roles.row is not None,
+        "drop_unmatched": drop_unmatched,
+    }
+    for option in [name for name, is_given in of_two_tables.items() if is_given]:
+        raise ValueError(f"{option} relates two tables, and without bags there is one: leave it out")
+    if names_of(collected(areas)) is None:
+        raise ValueError("bags = None: then rows is a data frame of areas with a column of targets")
+    if roles.bag is not None:
+        return roles
+    table = collected(areas)
+    return roles._replace(bag=np.asarray(table.index) if hasattr(table, "iloc") else np.arange(len(table)))
 
 
 def _split_choices(

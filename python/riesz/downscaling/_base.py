@@ -3,8 +3,10 @@ sums over bags."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -245,9 +247,11 @@ class Downscaled(BaseEstimator):
         self,
         path: str | os.PathLike[str],
         rows: MatrixLike,
-        x: str | ArrayLike,
-        y: str | ArrayLike,
+        x: str | ArrayLike | None = None,
+        y: str | ArrayLike | None = None,
         *,
+        geojson: Any = None,
+        id: str | ArrayLike | None = None,
         background: MatrixLike | None = None,
         bag: Any = None,
         weight: Any = None,
@@ -262,9 +266,15 @@ class Downscaled(BaseEstimator):
         path : path
         rows : array or data frame
             Rows in the columns of the fit; a data frame may have further columns.
-        x, y : str or array
+        x, y : str or array, optional
             Coordinates of the rows, from left to right and from bottom to top: columns of ``rows``, or one
-            number per row.
+            number per row. Not with ``geojson``.
+        geojson : path, dict or GeoDataFrame, optional
+            Polygons of the rows, which are then drawn as areas: a GeoJSON file, its content, or an object
+            with ``__geo_interface__``, such as a data frame of geopandas.
+        id : str or array, optional
+            Names of the rows' areas: a column of ``rows``, or one name per row. A column has the name of the
+            property with the areas' names in ``geojson``; for an array this property is ``"id"``.
         background : array or data frame, optional
             Rows from which absent features take their values; without it the game is the functional one.
         bag, weight : str or array, optional
@@ -276,12 +286,12 @@ class Downscaled(BaseEstimator):
         if title is not None and not isinstance(title, str):
             raise TypeError(f"title = {title!r}: it is a text")
         check_suffix(path, (".html", ".htm"), "report writes HTML")
-        places = self._places(rows, x, y)
+        locations = self._locations(rows, (x, y), (geojson, id))
         if bag is None and (weight is not None or observed is not None):
             raise ValueError("weight and observed are of the table of bags: give bag too")
         bags = None if bag is None else self._bags_of_page(rows, bag, weight, observed)
         page = _core.map_page(
-            self._single_core(), self._cells(rows), places, self._background_cells(background), title, bags
+            self._single_core(), self._cells(rows), locations, self._background_cells(background), title, bags
         )
         write(path, page.encode())
 
@@ -289,9 +299,11 @@ class Downscaled(BaseEstimator):
         self,
         path: str | os.PathLike[str],
         rows: MatrixLike,
-        x: str | ArrayLike,
-        y: str | ArrayLike,
+        x: str | ArrayLike | None = None,
+        y: str | ArrayLike | None = None,
         *,
+        geojson: Any = None,
+        id: str | ArrayLike | None = None,
         quantity: str = "mean",
         background: MatrixLike | None = None,
     ) -> None:
@@ -300,7 +312,7 @@ class Downscaled(BaseEstimator):
         Parameters
         ----------
         path : path
-        rows, x, y, background
+        rows, x, y, geojson, id, background
             As for :meth:`report`.
         quantity : str, default "mean"
             ``"mean"``, ``"std"``, or a feature for its Shapley values.
@@ -318,7 +330,7 @@ class Downscaled(BaseEstimator):
         picture = _core.map_picture(
             self._single_core(),
             self._cells(rows),
-            self._places(rows, x, y),
+            self._locations(rows, (x, y), (geojson, id)),
             (kind, number),
             self._background_cells(background),
         )
@@ -335,18 +347,33 @@ class Downscaled(BaseEstimator):
     def _background_cells(self, background: Any) -> np.ndarray | None:
         return None if background is None else self.expansion_._rows(background, "background")
 
-    def _places(self, rows: Any, x: Any, y: Any) -> tuple[list[list[float]], list[str]]:
-        """Returns the coordinates of rows, and the names of the axes."""
+    def _locations(self, rows: Any, points: tuple[Any, Any], areas: tuple[Any, Any]) -> tuple[Any, ...]:
+        """Returns the locations of rows as the core takes them: the coordinates and the names of the axes, or
+        a GeoJSON document, the property with the names of areas, and the rows' names."""
         check_is_fitted(self)
         table, count = collected(rows), len(self._cells(rows))
-        header = names_of(table) or []
+        header, (geojson, id) = names_of(table) or [], areas
+
+        def cells_of(option: str, values: Any) -> Any:
+            if not isinstance(values, str):
+                return values
+            if values not in header:
+                raise ValueError(f"{option} = {values!r}: rows have no such column")
+            return table[table.columns[header.index(values)]]
+
+        if geojson is not None or id is not None:
+            if geojson is None or id is None or points != (None, None):
+                raise ValueError("a map has points, x and y, or areas, geojson and id: give one pair of both")
+            names = [str(name) for name in np.asarray(cells_of("id", id)).tolist()]
+            if len(names) != count:
+                raise ValueError(f"id has {len(names)} names, but there are {count} rows")
+            return geojson_text(geojson), id if isinstance(id, str) else "id", names
         coordinates, axes = [], []
-        for axis, values in (("x", x), ("y", y)):
+        for axis, values in zip("xy", points):
+            if values is None:
+                raise ValueError(f"{axis} = None: give x and y, or geojson and id, to place the rows")
             name = values if isinstance(values, str) else getattr(values, "name", None) or axis
-            if isinstance(values, str):
-                if values not in header:
-                    raise ValueError(f"{axis} = {values!r}: rows have no such column")
-                values = table[table.columns[header.index(values)]]
+            values = cells_of(axis, values)
             numbers = np.asarray(values, dtype=float)
             if numbers.shape != (count,) or not np.isfinite(numbers).all():
                 raise ValueError(f"{axis} is one finite number for each of the {count} rows")
@@ -372,6 +399,19 @@ class Downscaled(BaseEstimator):
         column = bag if isinstance(bag, str) else "bag"
         sums = not self._explains_means()
         return column, names, [number[name] for name in members.bag], weight_name, weights, targets, sums
+
+
+def geojson_text(document: Any) -> bytes:
+    """Returns a GeoJSON document, which is a path, a dictionary or an object with ``__geo_interface__``."""
+    if isinstance(document, (str, os.PathLike)):
+        return Path(document).read_bytes()
+    content = getattr(document, "__geo_interface__", document)
+    if not isinstance(content, Mapping):
+        raise TypeError(
+            f"geojson is a {type(document).__name__}: give the path of a file, its content as a dictionary, "
+            "or a data frame of geopandas"
+        )
+    return json.dumps(content).encode()
 
 
 def draws_of(n_samples: Any, targets: int, optimizer: Any, reason: str | None) -> int | None:

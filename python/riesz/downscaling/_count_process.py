@@ -181,9 +181,9 @@ class AggregateCountProcess(Downscaled):
     def fit(
         self,
         rows: MatrixLike,
-        bags: MatrixLike,
+        bags: MatrixLike | None = None,
         *,
-        bag: Any,
+        bag: Any = None,
         target: str | None = None,
         trials: str | None = None,
         weight: Any = None,

@@ -221,9 +221,9 @@ class AggregateGaussianProcess(Downscaled):
     def fit(
         self,
         rows: MatrixLike,
-        bags: MatrixLike,
+        bags: MatrixLike | None = None,
         *,
-        bag: Any,
+        bag: Any = None,
         target: str | None = None,
         weight: Any = None,
         mediators: str | Sequence[str] = (),
@@ -239,12 +239,14 @@ class AggregateGaussianProcess(Downscaled):
         ----------
         rows : data frame, or array of shape (n, d)
             One line per row.
-        bags : data frame, or targets, (bags,)
+        bags : data frame, or targets, (bags,), optional
             One line per bag, in any order. Without columns it has the targets themselves, and bags are named
-            by the index of the series, or 0, 1, ….
+            by the index of the series, or 0, 1, …. By default ``rows`` is one table of areas: each row is a
+            bag of its own and has the columns of ``bags`` too.
         bag : str, or array of shape (n,)
             The column of both tables with the bags' names, texts or whole numbers; or the bag of each row,
-            and then bags are named by the index of ``bags``.
+            and then bags are named by the index of ``bags``. For one table of areas optional, and by default
+            its index.
         target : str
             The column of ``bags`` with the targets. Bags with a missing value have no target.
         weight : str, or array of shape (n,), optional

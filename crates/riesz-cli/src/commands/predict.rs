@@ -46,6 +46,9 @@ pub struct Args {
     /// decision values of classifiers
     #[arg(long)]
     pub link: bool,
+    /// Column of rows with their names, which the result has in place of row numbers
+    #[arg(long, value_name = "COL")]
+    pub id: Option<String>,
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -114,8 +117,9 @@ impl<'m> PredictionRequest<'m> {
         }
     }
 
-    /// The predictions for a chunk whose first row has the number `first`: names of columns, and their cells.
-    fn predict(&self, table: &Table, first: usize) -> Result<(Vec<String>, Vec<Cells>)> {
+    /// The predictions for a chunk of rows: names of columns, and their cells. `label` is the title of the
+    /// column of row numbers or names.
+    fn predict(&self, table: &Table, label: &str) -> Result<(Vec<String>, Vec<Cells>)> {
         let model = &self.saved.model;
         if let Some(counted) = self.counted() {
             let (names, columns) = match &self.posterior {
@@ -124,12 +128,7 @@ impl<'m> PredictionRequest<'m> {
                 }
                 own => (vec![counted[0].to_string()], vec![rates::mean_rates(model, own.as_ref(), table)?]),
             };
-            let row = Cells::Integers((first..first + table.rows()).map(|i| i as i64).collect());
-            let names = std::iter::once("row".to_string()).chain(names).collect();
-            return Ok((
-                names,
-                std::iter::once(row).chain(columns.into_iter().map(Cells::Numbers)).collect(),
-            ));
+            return Ok((names, columns.into_iter().map(Cells::Numbers).collect()));
         }
         let prediction = if self.link {
             Prediction { outputs: model.predict(table)?, classes: None, probabilities: None }
@@ -137,8 +136,8 @@ impl<'m> PredictionRequest<'m> {
             Prediction::new(model, self.saved.covariance.as_ref(), table)?
         };
         let sd = self.posterior.filter(|_| self.std).map(|posterior| posterior.sd(table)).transpose()?;
-        let (names, mut cells) = layout(model, &prediction, self.std)?;
-        (0..table.rows()).for_each(|i| fill(model, &prediction, sd.as_ref(), i, first, &mut cells));
+        let (names, mut cells) = layout(model, &prediction, self.std, label)?;
+        (0..table.rows()).for_each(|i| fill(model, &prediction, sd.as_ref(), i, &mut cells));
         Ok((names, cells))
     }
 }
@@ -154,13 +153,18 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let policy = args.cells.for_model(&model.support_points)?;
     let width = model.columns().len() + 2 * model.outputs();
-    let mut rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
+    let mut rows = ModelRows::new(rows, model.columns(), policy, width)?
+        .with_units_of(model)
+        .with_names_from(args.id.as_ref())?;
     let mut writer: Option<TableWriter> = None;
     let progress = console.progress("predicting");
     let mut done = 0;
     while let Some(table) = rows.next()? {
-        let predicted = request.predict(&table, done);
-        let (names, cells) = predicted.map_err(|e| e.about(&args.rows.display().to_string()))?;
+        let (label, labels) = rows.labels();
+        let predicted = request.predict(&table, &label);
+        let (mut names, mut cells) = predicted.map_err(|e| e.about(&args.rows.display().to_string()))?;
+        names.insert(0, label);
+        cells.insert(0, labels);
         let writer = match &mut writer {
             Some(writer) => writer,
             none => {
@@ -179,18 +183,22 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 /// The empty columns of the result. For a regression: the outputs, each with its standard deviation if
 /// requested. For a classifier: the class, then the probabilities, or decision values if it has no
 /// probabilities.
-fn layout(model: &KernelExpansion, prediction: &Prediction, std: bool) -> Result<(Vec<String>, Vec<Cells>)> {
-    let mut names = vec!["row".to_string()];
-    let mut cells = vec![Cells::Integers(Vec::new())];
+fn layout(
+    model: &KernelExpansion,
+    prediction: &Prediction,
+    std: bool,
+    label: &str,
+) -> Result<(Vec<String>, Vec<Cells>)> {
+    let (mut names, mut cells) = (Vec::new(), Vec::new());
     if prediction.classes.is_some() {
         names.push("class".into());
         cells.push(Cells::Texts(Vec::new()));
     }
     match (&prediction.probabilities, std) {
         (Some(_), _) => names.extend(model.classes.iter().map(|c| format!("p({c})"))),
-        (None, false) => names.extend(model.output_names.iter().map(output_title)),
+        (None, false) => names.extend(model.output_names.iter().map(|o| output_title(o, label))),
         (None, true) => {
-            names.extend(model.output_names.iter().flat_map(|o| [output_title(o), format!("{o}_std")]))
+            names.extend(model.output_names.iter().flat_map(|o| [output_title(o, label), format!("{o}_std")]))
         }
     }
     if let Some(duplicate) = names.iter().enumerate().find(|(k, name)| std && names[..*k].contains(name)) {
@@ -200,21 +208,18 @@ fn layout(model: &KernelExpansion, prediction: &Prediction, std: bool) -> Result
     Ok((names, cells))
 }
 
-/// The column name of an output; it differs from the names of the columns of row numbers and classes.
-fn output_title(output: &String) -> String {
-    match output.as_str() {
-        "row" | "class" => format!("predicted {output}"),
-        _ => output.clone(),
-    }
+/// The column name of an output; it differs from `label`, the title of the column of row numbers or names,
+/// and from that of classes.
+fn output_title(output: &str, label: &str) -> String {
+    if output == label || output == "class" { format!("predicted {output}") } else { output.into() }
 }
 
-/// Adds row `i` of a chunk that begins with row `first` of the table.
+/// Adds row `i` of a chunk.
 fn fill(
     model: &KernelExpansion,
     prediction: &Prediction,
     sd: Option<&Matrix>,
     i: usize,
-    first: usize,
     cells: &mut [Cells],
 ) {
     let class = prediction.classes.as_ref().and_then(|classes| model.classes.get(classes[i]));
@@ -223,9 +228,9 @@ fn fill(
         values.iter().enumerate().flat_map(|(o, v)| [Some(*v), sd.map(|sd| sd[(i, o)])]).flatten();
     for column in cells {
         match column {
-            Cells::Integers(v) => v.push((first + i) as i64),
             Cells::Texts(v) => v.push(class.cloned().unwrap_or_default()),
             Cells::Numbers(v) => v.push(numbers.next().unwrap_or(f64::NAN)),
+            Cells::Integers(_) => {}
         }
     }
 }

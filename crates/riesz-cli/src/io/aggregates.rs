@@ -145,6 +145,17 @@ pub struct Aggregated {
     pub notes: Vec<String>,
 }
 
+impl Aggregated {
+    /// The name of each row of a table of areas, which is that of its bag.
+    pub fn names_of_areas(&self) -> Vec<String> {
+        let mut names = vec![String::new(); self.data.rows.rows()];
+        for (b, name) in self.bags.iter().enumerate() {
+            self.data.bags.weights().column(b).for_each(|(i, _)| names[i].clone_from(name));
+        }
+        names
+    }
+}
+
 /// The columns of the training data.
 struct TrainingColumns {
     rows: Columns,

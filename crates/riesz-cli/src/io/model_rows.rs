@@ -10,6 +10,7 @@ use crate::console::note_once;
 use crate::exit::{Failure, Result};
 use crate::io::chunk::Chunk;
 use crate::io::input::OpenTable;
+use crate::io::write::Cells;
 
 /// The substitute for missing cells of column `j`: the median of its numbers, or its most frequent level (the
 /// first one in case of a tie). The table must have rows.
@@ -186,7 +187,20 @@ pub struct ModelRows {
     units: Option<Vec<Option<String>>>,
     substitutions: Vec<Substitutions>,
     chunk_rows: usize,
-    has_rows: bool,
+    /// The column with the names of rows, if it is read.
+    name_column: Option<String>,
+    labels: RowLabels,
+}
+
+/// Labels of the rows of a chunk.
+#[derive(Debug, Clone, Default)]
+struct RowLabels {
+    /// The number of the first row among those that were returned, from 0.
+    first: usize,
+    /// The number of rows.
+    rows: usize,
+    /// The names of the rows, if they are read.
+    names: Vec<String>,
 }
 
 impl ModelRows {
@@ -210,7 +224,8 @@ impl ModelRows {
             units: None,
             substitutions,
             chunk_rows,
-            has_rows: false,
+            name_column: None,
+            labels: RowLabels::default(),
         })
     }
 
@@ -229,6 +244,25 @@ impl ModelRows {
         self
     }
 
+    /// Also reads the names of rows from the column `name`.
+    pub fn with_names_from(mut self, name: Option<&String>) -> Result<Self> {
+        if let Some(name) = name {
+            self.indices.extend(self.rows.column_indices([name])?);
+            self.name_column = Some(name.clone());
+        }
+        Ok(self)
+    }
+
+    /// The column that labels the rows of the last chunk in results: its title, and its cells. These are the
+    /// rows' names, or their numbers from 0.
+    pub fn labels(&self) -> (String, Cells) {
+        let RowLabels { first, rows, names } = &self.labels;
+        match &self.name_column {
+            Some(column) => (column.clone(), Cells::Texts(names.clone())),
+            None => ("row".into(), Cells::Integers((*first..first + rows).map(|i| i as i64).collect())),
+        }
+    }
+
     /// The name of the table, for messages.
     pub fn name(&self) -> &str {
         &self.rows.name
@@ -237,12 +271,11 @@ impl ModelRows {
     /// The next rows; `None` after the last. A table without rows is an error.
     pub fn next(&mut self) -> Result<Option<Table>> {
         let Some(chunk) = self.next_chunk()? else {
-            if !self.has_rows {
+            if self.labels.first + self.labels.rows == 0 {
                 return Err(Failure::input(format!("{} has names of columns but no rows", self.rows.name)));
             }
             return Ok(None);
         };
-        self.has_rows = true;
         let mut values = Vec::with_capacity(chunk.rows * self.columns.len());
         let (table, rules, policy) = (&self.rows.name, &self.rows.rules, &self.policy);
         for (j, (column, counts)) in self.columns.iter().zip(&mut self.substitutions).enumerate() {
@@ -259,6 +292,15 @@ impl ModelRows {
                 }
             }
         }
+        let names = self.name_column.iter().flat_map(|column| {
+            let cells = ColumnCells { chunk: &chunk, j: self.columns.len(), column, table, rules };
+            (0..chunk.rows).map(move |i| cells.text(i).into_owned())
+        });
+        self.labels = RowLabels {
+            first: self.labels.first + self.labels.rows,
+            rows: chunk.rows,
+            names: names.collect(),
+        };
         Ok(Some(Table::from_column_major(self.columns.clone(), chunk.rows, values)?))
     }
 
@@ -270,7 +312,7 @@ impl ModelRows {
             }
             let (table, rules) = (self.rows.name.as_str(), &self.rows.rules);
             let cells = |j| ColumnCells { chunk: &chunk, j, column: "", table, rules };
-            let is_complete = |i: &usize| (0..chunk.columns.len()).all(|j| !cells(j).is_missing(*i));
+            let is_complete = |i: &usize| (0..self.columns.len()).all(|j| !cells(j).is_missing(*i));
             let complete_rows: Vec<usize> = (0..chunk.rows).filter(is_complete).collect();
             if complete_rows.len() < chunk.rows {
                 note_once(&format!("{table}: rows with missing cells are left out"));

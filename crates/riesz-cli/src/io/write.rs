@@ -27,6 +27,18 @@ pub enum Cells {
 }
 
 impl Cells {
+    /// Every cell `times` times in a row.
+    pub fn repeated(self, times: usize) -> Self {
+        fn repeat<T: Clone>(cells: Vec<T>, times: usize) -> Vec<T> {
+            cells.into_iter().flat_map(|cell| std::iter::repeat_n(cell, times)).collect()
+        }
+        match self {
+            Self::Integers(v) => Self::Integers(repeat(v, times)),
+            Self::Numbers(v) => Self::Numbers(repeat(v, times)),
+            Self::Texts(v) => Self::Texts(repeat(v, times)),
+        }
+    }
+
     fn len(&self) -> usize {
         match self {
             Self::Integers(v) => v.len(),

@@ -134,6 +134,13 @@ fn areas_of_a_geojson_file_are_drawn_with_their_outlines() {
         list().fold(f64::MIN, f64::max) - list().fold(f64::MAX, f64::min)
     };
     assert!((extent(0) / extent(1) - 0.5).abs() < 1e-3, "{} {}", extent(0), extent(1));
+    // Tooltips name the areas with their rates.
+    let rates = column(&place.good("downscale predict m.riesz rows.csv").0, "rate");
+    let svg = place.read("map.svg");
+    for (name, rate) in ["east", "west"].iter().zip(&rates) {
+        let shown = svg.split(&format!("<title>{name}: ")).nth(1).and_then(|text| text.split('<').next());
+        assert!((number(shown.unwrap()) / rate - 1.0).abs() < 0.01, "{name}: {shown:?} {rate}");
+    }
     place.good(&format!("{map} -o map.html"));
     let page = place.read("map.html");
     assert!(page.matches("fill-rule=\"evenodd\"").count() >= 8 && !page.contains("data:image/png"), "{page}");
@@ -143,15 +150,45 @@ fn areas_of_a_geojson_file_are_drawn_with_their_outlines() {
     place.write("more.csv", "area,deprivation\neast,0.9\nnorth,0.1\n");
     bad(
         "more.csv --geojson squares.geojson --id area",
-        "squares.geojson has no area for 'north' of column 'area'",
+        "squares.geojson: there is no area for these names of column 'area': north",
     );
     place.write("twice.csv", "area,deprivation\neast,0.9\neast,0.1\n");
     bad("twice.csv --geojson squares.geojson --id area", "are both the area 'east'");
     bad("rows.csv --geojson squares.geojson --id deprivation", "has no property 'deprivation'");
-    bad("rows.csv --geojson rows.csv --id area", "rows.csv is not GeoJSON");
+    bad("rows.csv --geojson rows.csv --id area", "rows.csv: this is not GeoJSON");
     bad("rows.csv", "--x");
     place.write("point.geojson", SQUARES.replace("MultiPolygon", "Point"));
     bad("rows.csv --geojson point.geojson --id area", "area 'east' is a Point: give a Polygon");
+}
+
+#[test]
+fn predictions_have_the_names_of_a_column() {
+    let (place, _) = areas();
+    let fit = format!("areas.csv {COUNTS} --bag area --exposure population");
+    place.good(&format!("downscale fit {fit} -o m.riesz"));
+    let names = |command: &str| {
+        let table = cells(&place.good(command).0);
+        let names: Vec<String> = table[1..].iter().map(|row| row[0].clone()).collect();
+        (table[0][0].clone(), names)
+    };
+    let expected: Vec<String> =
+        cells(&place.read("areas.csv"))[1..].iter().map(|row| row[0].clone()).collect();
+    let commands = [
+        "predict m.riesz areas.csv --id area".into(),
+        "downscale predict m.riesz areas.csv --id area".into(),
+        "downscale predict m.riesz areas.csv --id area --bags areas.csv --bag area --target cases".into(),
+        format!("downscale estimate {fit} --hyperparameter-samples 0"),
+        format!("downscale estimate {fit} --hyperparameter-samples 0 --at areas.csv --id area"),
+    ];
+    for command in commands {
+        assert_eq!(names(&command), ("area".into(), expected.clone()), "{command}");
+    }
+    // A sample has one line for each row and draw.
+    let doubled: Vec<String> = expected.iter().flat_map(|name| [name.clone(), name.clone()]).collect();
+    assert_eq!(names("downscale predict m.riesz areas.csv --samples 2 --id area").1, doubled);
+    // Without names rows are numbered from 0.
+    assert_eq!(names("predict m.riesz areas.csv").1[..2], ["0", "1"]);
+    place.bad("predict m.riesz areas.csv --id town", "there is no column 'town'");
 }
 
 #[test]

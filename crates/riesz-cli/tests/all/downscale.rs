@@ -8,7 +8,7 @@ use riesz::aggregate::{
 use riesz::fit::TunedParameters;
 use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::{Column, Explainer, Kernel, Matrix, NaturalScalePrediction, Table};
-use riesz_report::{PlotOptions, render_map};
+use riesz_report::{Places, PlotOptions, render_map};
 
 use crate::common::{Place, cells, estimates_lie_in_their_intervals, number};
 
@@ -371,7 +371,9 @@ fn maps_are_drawn() {
     let column = |m: Matrix| m.column(0);
     let drawn = |values: &[f64], title: &str| {
         let (x, y) = (data.rows.column(1), data.rows.column(2));
-        render_map([x, y], values, ["east", "north"], title, &PlotOptions::default()).unwrap().text
+        render_map(Places::Points([x, y]), values, ["east", "north"], title, &PlotOptions::default())
+            .unwrap()
+            .text
     };
     assert_eq!(svg("mean"), drawn(&column(fit.model.predict(&data.rows).unwrap()), "rate"));
     assert_eq!(svg("std"), drawn(&column(fit.posterior().sd(&data.rows).unwrap()), "std of rate"));

@@ -44,6 +44,8 @@ impl Places<'_> {
 /// rings an odd number of times, so that rings within others are holes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Area {
+    /// The area's name, which pictures show as a tooltip.
+    pub name: String,
     /// The rings, each a list of points (horizontal, vertical).
     pub rings: Vec<Vec<[f64; 2]>>,
 }
@@ -125,7 +127,7 @@ fn draw_field(
             let means = field.means(values);
             let colours = NumberColours::new(*ends, format::range(means.iter().flatten().copied()));
             let paints: Vec<_> = means.iter().map(|mean| mean.map(|v| colours.paint(v))).collect();
-            field.paint(canvas, &paints, frame, theme);
+            field.paint(canvas, &paints, |k| format::number(values[k]), (frame, theme));
             let ends = colours.ends.map(format::number);
             let labels = ends.each_ref().map(String::as_str);
             let bottom = top + height.min(220.0);
@@ -139,7 +141,7 @@ fn draw_field(
             let colours = Colours::levels(levels.iter().copied(), names);
             let most_frequent = field.most_frequent(levels, names.len());
             let paints: Vec<_> = most_frequent.iter().map(|level| level.map(|k| colours.0[k])).collect();
-            field.paint(canvas, &paints, frame, theme);
+            field.paint(canvas, &paints, |k| names[levels[k]].clone(), (frame, theme));
             legend(canvas, legend_frame.0, top, &colours.1, room + 8.0);
             let labels: Vec<&str> = colours.1.iter().map(|(_, name)| name.as_str()).collect();
             format!("{title}: {}", labels.join(", "))
@@ -217,7 +219,14 @@ impl<'p> Field<'p> {
         }
     }
 
-    fn paint(&self, canvas: &mut Canvas, paints: &[Option<Paint>], frame: [f64; 4], theme: Theme) {
+    /// Draws the cells or areas; `label` describes what an area shows.
+    fn paint(
+        &self,
+        canvas: &mut Canvas,
+        paints: &[Option<Paint>],
+        label: impl Fn(usize) -> String,
+        (frame, theme): ([f64; 4], Theme),
+    ) {
         let (areas, [x, y]) = match self {
             Self::Raster(grid, _) => return grid.paint(canvas, paints, frame, theme),
             Self::Outlines { areas, spans, .. } => (areas, spans),
@@ -225,12 +234,13 @@ impl<'p> Field<'p> {
         let [left, top, width, height] = frame;
         let across = Scale { lo: x[0], hi: x[1], from: left, to: left + width };
         let upwards = Scale { lo: y[0], hi: y[1], from: top + height, to: top };
-        for (area, paint) in areas.iter().zip(paints) {
+        for (k, (area, paint)) in areas.iter().zip(paints).enumerate() {
             let ring = |ring: &Vec<[f64; 2]>| {
                 ring.iter().map(|&[x, y]| (across.pixel(x), upwards.pixel(y))).collect()
             };
             let rings: Vec<Vec<(f64, f64)>> = area.rings.iter().map(ring).collect();
-            canvas.area(&rings, paint.unwrap_or(Paint::Neutral));
+            let tooltip = format!("{}: {}", area.name, label(k));
+            canvas.area(&rings, paint.unwrap_or(Paint::Neutral), &tooltip);
         }
     }
 }

@@ -241,40 +241,25 @@ pub fn render_causal_graph(
     Ok(causal_graph::draw(graph, identification, options))
 }
 
-/// Draws numbers as a map of places with the coordinates `x` and `y`. Places fall into the cells of a raster
-/// of at most 240 × 240; a cell shows the mean of its `values`. Numbers of one sign have sequential colours
-/// from the smallest to the largest, and numbers of both signs diverging colours around 0.
+/// Draws numbers as a map. Places that are points fall into the cells of a raster of at most 240 × 240, and a
+/// cell shows the mean of its `values`; areas are drawn with their outlines. Numbers of one sign have
+/// sequential colours from the smallest to the largest, and numbers of both signs diverging colours around 0.
 ///
 /// `names` are the names of the coordinates, and `title` names the values. Coordinates with the names of
 /// longitude and latitude are scaled by the cosine of the middle latitude.
 ///
 /// # Errors
 /// [`Error::Shape`] unless there is a number for each place; [`Error::TooFew`] without places;
-/// [`Error::NotFinite`] for coordinates and values; [`Error::Parameter`] for options.
+/// [`Error::NotFinite`] for coordinates and values; [`Error::Parameter`] for options and for an area without
+/// points.
 pub fn render_map(
-    [x, y]: [&[f64]; 2],
+    places: Places<'_>,
     values: &[f64],
     names: [&str; 2],
     title: &str,
     options: &PlotOptions,
 ) -> Result<Svg> {
-    let shown = Shown::Numbers { values, ends: None };
-    render_value_map(Places::Points([x, y]), &shown, names, title, options)
-}
-
-/// Draws numbers as a map of areas; otherwise as [`render_map`].
-///
-/// # Errors
-/// As [`render_map`]; also [`Error::Parameter`] for an area without points.
-pub fn render_area_map(
-    areas: &[Area],
-    values: &[f64],
-    names: [&str; 2],
-    title: &str,
-    options: &PlotOptions,
-) -> Result<Svg> {
-    let shown = Shown::Numbers { values, ends: None };
-    render_value_map(Places::Areas(areas), &shown, names, title, options)
+    render_value_map(places, &Shown::Numbers { values, ends: None }, names, title, options)
 }
 
 /// Draws a map like [`render_map`], of numbers or levels.

@@ -1,6 +1,6 @@
 //! Maps: points in the cells of a raster.
 
-use riesz_report::{Area, PlotOptions, Svg, Theme, render_area_map, render_map};
+use riesz_report::{Area, Places, PlotOptions, Svg, Theme, render_map};
 
 /// Returns cells as (x, y, width, height, colour), without the steps of the colour bar.
 fn cells(svg: &Svg, colours: usize) -> Vec<([f64; 4], String)> {
@@ -24,7 +24,7 @@ fn grid() -> ([Vec<f64>; 2], Vec<f64>) {
 fn cells_show_the_mean_of_their_places() {
     let ([x, y], mut values) = grid();
     let draw = |values: &[f64]| {
-        render_map([&x, &y], values, ["x", "y"], "rate <1>", &PlotOptions::default()).unwrap()
+        render_map(Places::Points([&x, &y]), values, ["x", "y"], "rate <1>", &PlotOptions::default()).unwrap()
     };
     // The last point shares the cell of the second.
     values[11] = 5.0;
@@ -56,7 +56,9 @@ fn cells_show_the_mean_of_their_places() {
 #[test]
 fn degrees_of_longitude_shrink_with_latitude() {
     let ([x, y], values) = grid();
-    let draw = |names| render_map([&x, &y], &values, names, "rate", &PlotOptions::default()).unwrap();
+    let draw = |names| {
+        render_map(Places::Points([&x, &y]), &values, names, "rate", &PlotOptions::default()).unwrap()
+    };
     let first_cell = |svg: &Svg| cells(svg, 1)[0].0;
     let [degrees, plain] = [["longitude", "lat"], ["east", "north"]].map(|names| first_cell(&draw(names)));
     let ratio = (degrees[2] - 0.3) / (degrees[3] - 0.3);
@@ -68,12 +70,15 @@ fn degrees_of_longitude_shrink_with_latitude() {
 fn maps_are_drawn_of_one_place_of_equal_values_and_of_many() {
     for theme in [Theme::Light, Theme::Dark] {
         let options = PlotOptions { theme, ..Default::default() };
-        let single = render_map([&[3.0], &[4.0]], &[7.0], ["x", "y"], "rate", &options).unwrap();
+        let single =
+            render_map(Places::Points([&[3.0], &[4.0]]), &[7.0], ["x", "y"], "rate", &options).unwrap();
         assert!(!single.text.contains("NaN") && !single.text.contains("inf"));
         let indices: Vec<f64> = (0..90_000).map(f64::from).collect();
         let (x, y) =
             indices.iter().map(|i| ((i / 300.0).floor(), i % 300.0)).unzip::<_, _, Vec<f64>, Vec<f64>>();
-        let raster = render_map([&x, &y], &vec![1.0; indices.len()], ["x", "y"], "rate", &options).unwrap();
+        let raster =
+            render_map(Places::Points([&x, &y]), &vec![1.0; indices.len()], ["x", "y"], "rate", &options)
+                .unwrap();
         let count = raster.text.matches("<rect").count();
         // There are at most as many cells as the raster has, and no cell is empty.
         assert!((239 * 239..240 * 240 + 30).contains(&count), "{count}");
@@ -83,7 +88,9 @@ fn maps_are_drawn_of_one_place_of_equal_values_and_of_many() {
 #[test]
 fn maps_refuse_invalid_places() {
     let draw = |x: &[f64], y: &[f64], v: &[f64]| {
-        render_map([x, y], v, ["east", "north"], "rate", &PlotOptions::default()).err().map(|e| e.to_string())
+        render_map(Places::Points([x, y]), v, ["east", "north"], "rate", &PlotOptions::default())
+            .err()
+            .map(|e| e.to_string())
     };
     let check_refusal = |x: &[f64], y: &[f64], v: &[f64], part: &str| {
         let message = draw(x, y, v).unwrap_or_default();
@@ -101,7 +108,7 @@ fn scattered_places_have_cells_without_gaps() {
     let coordinate = |i: u64, times: u64| (i * times % 10_007) as f64 / 10_007.0;
     let (x, y): (Vec<f64>, Vec<f64>) =
         (1..3000).map(|i| (coordinate(i, 7919), coordinate(i, 104_729))).unzip();
-    let svg = render_map([&x, &y], &x, ["x", "y"], "rate", &PlotOptions::default()).unwrap();
+    let svg = render_map(Places::Points([&x, &y]), &x, ["x", "y"], "rate", &PlotOptions::default()).unwrap();
     let drawn_cells = cells(&svg, usize::MAX);
     let field: Vec<&[f64; 4]> =
         drawn_cells.iter().map(|(r, _)| r).filter(|r| (r[2] - drawn_cells[0].0[2]).abs() < 1e-9).collect();
@@ -120,7 +127,8 @@ fn numbers_of_one_sign_have_sequential_colours_and_others_diverging_ones() {
     let x: Vec<f64> = (0..5).map(f64::from).collect();
     let y = [0.0; 5];
     let colours = |values: [f64; 5]| {
-        let svg = render_map([&x, &y], &values, ["x", "y"], "rate", &PlotOptions::default()).unwrap();
+        let svg = render_map(Places::Points([&x, &y]), &values, ["x", "y"], "rate", &PlotOptions::default())
+            .unwrap();
         let mut drawn = cells(&svg, 5);
         drawn.sort_by(|a, b| a.0[0].total_cmp(&b.0[0]));
         (drawn.into_iter().map(|(_, fill)| fill).collect::<Vec<_>>(), svg.text)
@@ -151,10 +159,11 @@ fn numbers_of_one_sign_have_sequential_colours_and_others_diverging_ones() {
 
 #[test]
 fn areas_are_checked() {
-    let square = Area { rings: vec![vec![[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]] };
+    let square = Area { name: "a".into(), rings: vec![vec![[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]] };
     let draw = |areas: &[Area], values: &[f64]| {
         let options = PlotOptions::default();
-        render_area_map(areas, values, ["x", "y"], "rate", &options).map_err(|error| error.to_string())
+        render_map(Places::Areas(areas), values, ["x", "y"], "rate", &options)
+            .map_err(|error| error.to_string())
     };
     let single = std::slice::from_ref(&square);
     assert!(draw(single, &[1.0]).is_ok_and(|svg| svg.text.contains("A map of 1 areas")));

@@ -2,8 +2,10 @@
 //! sum of this function over the rows of the first study.
 
 use super::effect::{Effect, Model};
+use super::estimand::Estimand;
 use super::study_chain::{ChainedOutcome, StudyLink};
 use crate::error::{Result, unused};
+use crate::explainer::Explainer;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
 use crate::table::Table;
@@ -33,6 +35,32 @@ impl Effect {
             Model::Iterated(_) => Err(unused("the decomposition by mediators", "effects across studies")),
         });
         sums.collect()
+    }
+
+    /// Returns the parts of an estimand that pass through each mediator, (queries × mediators): Shapley values
+    /// of the outcome at mediators in the interventional game, summed over the first study's rows like the
+    /// effect. Absent mediators take the values of the rows of `background`.
+    ///
+    /// # Errors
+    /// As [`as_mediator_sums`](Self::as_mediator_sums), [`Estimand::weights_at`] and
+    /// [`Explainer::interventional`].
+    pub fn mediator_values(
+        &self,
+        treatments: &Table,
+        estimand: &Estimand,
+        background: &Table,
+    ) -> Result<Matrix> {
+        let query = estimand.weights_at(treatments, self.treatments())?;
+        let mut total: Option<Matrix> = None;
+        for (weight, sum) in self.as_mediator_sums(&query.treatments)? {
+            let explanation = Explainer::interventional(&sum.outcome, background)?.explain(&sum.mediators)?;
+            let (rows, mediators) = (sum.mediators.rows(), explanation.sets());
+            let values = Matrix::from_row_major(rows, mediators, explanation.values);
+            let part = query.rows(&sum.weights).matmul(&values);
+            let total = total.get_or_insert_with(|| Matrix::zeros(part.rows(), mediators));
+            total.add_times(weight, &part);
+        }
+        total.ok_or_else(|| unused("the decomposition by mediators", "effects with mediators"))
     }
 }
 

@@ -8,9 +8,9 @@ use super::identification::Identification;
 use super::iterated::{FittedStage, Iterated};
 use super::positivity::{Positivity, treatment_models};
 use super::product_kernel::{self, ColumnBlock};
-use super::stages::SingleTable;
-use super::studies::Studies;
-use crate::error::Result;
+use super::stages::{SingleTable, Stage};
+use super::studies::{IdentificationRoute, Studies};
+use crate::error::{Result, unused};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::random::hash;
@@ -30,6 +30,34 @@ impl CausalFusion {
         } else {
             self.fit(gathered)
         }
+    }
+
+    /// Fits the association in place of the effect: the mean outcome of those who have the treatment, without
+    /// adjustment, in the table or the first study. Its difference from the effect is the confounding bias.
+    ///
+    /// # Errors
+    /// As [`learn`](Self::learn); [`Error::Unused`](crate::Error::Unused) if nothing is adjusted for, or if
+    /// studies share covariates on which the outcome depends.
+    pub fn learn_association(&self, identification: &Identification, gathered: &Studies) -> Result<Effect> {
+        let equal = || unused("the association", "effects with an adjustment, and equals the effect here");
+        if identification.is_single_table() {
+            let mut table = SingleTable::new(identification, gathered);
+            let unadjusted = vec![Stage { treatments: table.treatments.clone(), ..Stage::default() }];
+            if table.stages == unadjusted {
+                return Err(equal());
+            }
+            table.stages = unadjusted;
+            return self.fit_table(&table);
+        }
+        let mut studies = gathered.clone();
+        if studies.studies.iter().any(|study| study.shared.is_some()) {
+            return Err(unused("the association", "studies without shared covariates of the outcome"));
+        }
+        if matches!(studies.studies[0].route, IdentificationRoute::Direct) {
+            return Err(equal());
+        }
+        studies.studies[0].route = IdentificationRoute::Direct;
+        self.fit(&studies)
     }
 
     /// Fits the effect to one table. Cost of each stage as of [`fit`](Self::fit).

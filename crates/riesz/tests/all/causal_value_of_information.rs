@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use riesz::causal::{
-    Effect, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study, StudyParameters,
+    Effect, Estimand, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study, StudyParameters,
     TargetPopulation, UncertaintyCause,
 };
 use riesz::{Column, Kernel, Matrix, Table};
@@ -240,6 +240,30 @@ fn effects_are_sums_over_mediators() {
             let sum: f64 = row.iter().enumerate().map(|(i, w)| w * (f[(i, 0)] - constant)).sum();
             assert!((constant + sum - estimate.mean[q]).abs() < 1e-12);
             assert!((row.iter().sum::<f64>() - estimate.support[q].weight_sum).abs() < 1e-12);
+        }
+    }
+}
+
+#[test]
+fn values_of_mediators_add_up_to_the_contrast() {
+    let (studies, parameters) = three_studies();
+    let effect = studies.effect(&parameters).unwrap();
+    let (x, baseline) = (named(&[("x", &[-0.3, 1.1])]), named(&[("x", &[0.2])]));
+    let (_, sum) = effect.as_mediator_sums(&x).unwrap().remove(0);
+    let background = sum.mediators.select_rows(&[0, 2, 5]);
+    let contrast = Estimand::Contrast(baseline.clone());
+    let level = effect.mediator_values(&x, &Estimand::Level, &background).unwrap();
+    let of_baseline = effect.mediator_values(&baseline, &Estimand::Level, &background).unwrap();
+    let values = effect.mediator_values(&x, &contrast, &background).unwrap();
+    // An empty coalition has the mean outcome of the background, times the sum of the weights of the rows.
+    let base = sum.outcome.predict(&background).unwrap().column(0).iter().sum::<f64>() / 3.0;
+    let constant = sum.outcome.intercept[0];
+    let (mean, support) = (effect.evaluate(&x).unwrap().mean, effect.evaluate(&x).unwrap().support);
+    for q in 0..2 {
+        let expected = mean[q] - constant - support[q].weight_sum * (base - constant);
+        assert!((level.row(q).iter().sum::<f64>() - expected).abs() < 1e-12);
+        for j in 0..values.cols() {
+            assert!((values[(q, j)] - (level[(q, j)] - of_baseline[(0, j)])).abs() < 1e-12);
         }
     }
 }

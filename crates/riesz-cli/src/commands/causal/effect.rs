@@ -88,6 +88,14 @@ pub struct EffectArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = EXPLANATIONS.parser(),
         conflicts_with_all = ["baseline", "slope"])]
     pub explain: Option<PathBuf>,
+    /// Also write the part of the effect that passes through each mediator of the first two studies, by Shapley
+    /// values of the outcome given the mediators: a table (.csv, .parquet)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub explain_mediators: Option<PathBuf>,
+    /// Also give the association, the mean outcome of those who have the treatment, without adjustment; its
+    /// difference from the effect is the confounding bias
+    #[arg(long, conflicts_with_all = ["conditions", "among", "population"])]
+    pub association: bool,
     /// Also give the share of the variance of the effect that one more row of each study would remove
     #[arg(long)]
     pub value_of_information: bool,
@@ -269,12 +277,25 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         let explanation = effect_analysis::explain(&effect, &points, &observed)?;
         effect_analysis::write(explanation, (file, global), &run)?;
     }
+    if let Some(file) = &args.explain_mediators {
+        let query = (&points, &estimand, &pointwise.mean[..]);
+        effect_analysis::write_mediators(&effect, query, &read.gathered.studies, (file, global))?;
+    }
+    let association = match args.association {
+        true => Some(read.association(&estimate.fusion, &console)?.pointwise(&points, &estimand)?),
+        false => None,
+    };
     let information = match args.value_of_information {
         true => effect_analysis::value_of_information(&effect, (&points, &estimand), &read)?,
         false => Vec::new(),
     };
     let information_text = effect_analysis::information_text(&information);
-    let result = EffectResult { page: &page, average: average.as_ref(), information: &information };
+    let result = EffectResult {
+        page: &page,
+        average: average.as_ref(),
+        association: association.as_ref(),
+        information: &information,
+    };
     result.write((path, form), (&identified, &information_text))?;
     if let Some(file) = &args.report {
         write_all(Some(file), effect_report(&page)?.as_bytes())?;
@@ -292,6 +313,8 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
 struct EffectResult<'a> {
     page: &'a EffectPage<'a>,
     average: Option<&'a AverageEffect>,
+    /// The association, if requested.
+    association: Option<&'a Pointwise>,
     /// The value of one more row of each study; empty unless requested.
     information: &'a [(String, f64)],
 }
@@ -303,14 +326,17 @@ impl EffectResult<'_> {
         (path, form): (Option<&Path>, Form),
         (identified, information_text): (&str, &str),
     ) -> Result<()> {
-        let Self { page, average, information } = self;
+        let Self { page, average, association, information } = self;
         match form {
             Form::Text => {
                 let average = match average {
                     Some(contrast) => format!("{}: {}\n", contrast.name(), contrast.text(page.level)?),
                     None => String::new(),
                 };
-                let text = format!("{identified}{}{average}{information_text}", effect_output::text(page)?);
+                let text = format!(
+                    "{identified}{}{average}{information_text}",
+                    effect_output::text(page, *association)?
+                );
                 write_all(path, text.as_bytes())
             }
             Form::Json => {
@@ -319,13 +345,17 @@ impl EffectResult<'_> {
                     Some(contrast) => contrast.record(page.level)?,
                     None => Value::Null,
                 };
+                if let Some(association) = association {
+                    record["association"] = json!({ "mean": association.mean, "std": association.sd() });
+                }
                 if !information.is_empty() {
                     record["value_of_information"] = information.iter().cloned().collect();
                 }
                 write_all(path, format!("{record:#}\n").as_bytes())
             }
             Form::Table(format) => {
-                let columns = effect_output::columns(page)?;
+                let mut columns = effect_output::columns(page)?;
+                columns.extend(association.map(effect_output::association_columns).into_iter().flatten());
                 TableWriter::write_columns(path, format, effect_output::named(&columns))
             }
             Form::Picture { pixels } => {

@@ -2,18 +2,20 @@
 
 use std::path::Path;
 
-use riesz::causal::{Effect, Estimand, IdentificationRoute};
+use riesz::causal::{Effect, Estimand, IdentificationRoute, Studies};
 use riesz::model_card::CardEntry;
 use riesz::{Exactness, Explainer, Explanation, Table};
 
+use super::effect_output;
 use super::studies::Read;
 use crate::args::{Format, Global};
 use crate::exit::{Failure, Result};
 use crate::explain_run::{Certificate, write_explanation};
 use crate::io::output::Output;
 use crate::io::values;
+use crate::io::write::{Cells, TableWriter};
 
-/// Largest number of rows over which the value of a further row is averaged.
+/// Largest number of rows over which the value of a further row is averaged, or the values of absent mediators.
 const MAX_ROWS: usize = 1000;
 
 /// Exact Shapley values of the treatments at `points`, which add up to the effect minus its mean over the
@@ -80,6 +82,43 @@ pub fn write(
     certificate.check()
 }
 
+/// Writes the parts of an estimand that pass through each mediator of the first two studies, as a table with
+/// the treatments, a column for each mediator, the part that does not depend on the treatment, and the sum.
+pub fn write_mediators(
+    effect: &Effect,
+    (points, estimand, mean): (&Table, &Estimand, &[f64]),
+    studies: &Studies,
+    (path, global): (&Path, &Global),
+) -> Result<()> {
+    let format = Global { format: None, ..global.clone() }.table_format(Some(path))?;
+    let Some(first) = studies.studies.first() else {
+        return Err(Failure::input(
+            "--explain-mediators needs two or more studies, and this effect is from one table: leave it out",
+        ));
+    };
+    // Absent mediators take the values of rows of the next study.
+    let next = studies.studies.get(1).map_or(&studies.points, |study| &study.treatments);
+    let mediators = next.align_to(first.mediators.columns())?;
+    let values = effect.mediator_values(points, estimand, &spaced_rows(&mediators))?;
+    let names = mediators.columns().iter().map(|column| format!("through {}", column.name));
+    let parts = names.enumerate().map(|(j, name)| (name, Cells::Numbers(values.column(j))));
+    let base = |(q, mean): (usize, &f64)| mean - values.row(q).iter().sum::<f64>();
+    let base_values = mean.iter().enumerate().map(base).collect();
+    let rest = [
+        ("base_value".to_string(), Cells::Numbers(base_values)),
+        ("mean".to_string(), Cells::Numbers(mean.to_vec())),
+    ];
+    let columns = effect_output::with_treatments(points, parts.chain(rest).collect());
+    TableWriter::write_columns(Some(path), format, effect_output::named(&columns))
+}
+
+/// The rows, or [`MAX_ROWS`] evenly spaced ones if there are more.
+fn spaced_rows(rows: &Table) -> Table {
+    let n = rows.rows();
+    let count = n.min(MAX_ROWS);
+    rows.select_rows(&(0..count).map(|i| i * n / count).collect::<Vec<_>>())
+}
+
 /// For each study, its name and the share of the variance of the estimand that one more row like its rows
 /// would remove on average, whatever the row's outcome.
 pub fn value_of_information(
@@ -94,11 +133,8 @@ pub fn value_of_information(
         _ => format!("study {}", k + 1),
     };
     let share = |(k, rows): (usize, &Table)| {
-        let n = rows.rows();
-        let count = n.min(MAX_ROWS);
-        let spaced = rows.select_rows(&(0..count).map(|i| i * n / count).collect::<Vec<_>>());
-        let shares = effect.share_taken(&sums, k, &spaced)?;
-        Ok((names(k), shares.iter().sum::<f64>() / count as f64))
+        let shares = effect.share_taken(&sums, k, &spaced_rows(rows))?;
+        Ok((names(k), shares.iter().sum::<f64>() / shares.len() as f64))
     };
     inputs.iter().enumerate().map(share).collect()
 }

@@ -1,6 +1,6 @@
 //! An effect as a table, in JSON and as text.
 
-use riesz::causal::Estimand;
+use riesz::causal::{Estimand, Pointwise};
 use riesz::{ColumnKind, Table};
 use riesz_report::EffectPage;
 use serde_json::{Value, json};
@@ -56,6 +56,14 @@ pub fn columns(page: &EffectPage<'_>) -> Result<Named> {
         ("overlap".into(), support(|row| row.overlap)),
     ]);
     Ok(with_treatments(page.treatments, columns))
+}
+
+/// The columns of the association.
+pub fn association_columns(association: &Pointwise) -> Named {
+    vec![
+        ("association".into(), Cells::Numbers(association.mean.clone())),
+        ("association_std".into(), Cells::Numbers(association.sd())),
+    ]
 }
 
 /// The columns of the treatments, followed by these columns; a treatment whose name clashes is renamed.
@@ -139,12 +147,14 @@ pub fn aligned(lines: &[Vec<String>]) -> String {
     lines.iter().map(line_text).collect()
 }
 
-/// The answer, a short table, and the shares of the variance by source, as text.
-pub fn text(page: &EffectPage<'_>) -> Result<String> {
+/// The answer, a short table, and the shares of the variance by source, as text. The table has a column with
+/// the association, if there is one.
+pub fn text(page: &EffectPage<'_>, association: Option<&Pointwise>) -> Result<String> {
     let short = |x: f64| riesz_report::number(x);
     let mut lines = vec![treatment_names(page.treatments)];
     let interval = format!("{} % interval", short(100.0 * page.level));
     lines[0].extend(["mean", "std", &interval, "support"].map(String::from));
+    lines[0].extend(association.map(|_| "association".to_string()));
     let (n, sd, ends) = (page.treatments.rows(), page.effect.sd(), page.effect.interval(page.level)?);
     let supported = page.effect.supported();
     let count = n.min(SHOWN);
@@ -153,6 +163,7 @@ pub fn text(page: &EffectPage<'_>) -> Result<String> {
         let [low, high] = ends[i];
         line.extend([short(page.effect.mean[i]), short(sd[i]), format!("{} to {}", short(low), short(high))]);
         line.push(if supported[i] { "yes" } else { "no" }.into());
+        line.extend(association.map(|association| short(association.mean[i])));
         lines.push(line);
     }
     let mut text = format!("\n{}\n\n{}", printable(&page.answer()), aligned(&lines));

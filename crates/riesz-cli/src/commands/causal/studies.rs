@@ -179,6 +179,18 @@ impl Read {
     }
 }
 
+impl Read {
+    /// Estimates the association in place of the effect.
+    pub fn association(&self, fusion: &CausalFusion, console: &Console) -> Result<Effect> {
+        let fit = || fusion.learn_association(&self.identification, &self.gathered.studies);
+        let message = "learning the association";
+        with_progress(console, message, &fusion.progress, fit).map_err(|error| match error {
+            riesz::Error::Unused { .. } => Failure::input(format!("--association: {error}")),
+            other => other.into(),
+        })
+    }
+}
+
 fn measured(columns: &Columns, name: &str, categorical: bool) -> Result<(Column, Vec<f64>)> {
     if !categorical && !columns.is_categorical(name, false)? {
         let numbers = columns.numbers_or_missing(name)?;

@@ -8,7 +8,7 @@ use riesz::Posterior;
 use riesz::format::model::SavedModel;
 use riesz::kernel_model::Link;
 
-use super::map_rows::{RowOptions, rows_of};
+use super::map_rows::{RowOptions, labels, rows_of};
 use crate::args::TableArgs;
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
@@ -35,12 +35,12 @@ pub struct BenchmarkArgs {
     pub weight: Option<String>,
 }
 
-/// The predictions at rows, and the rates rescaled in each bag so that the expected events equal its count.
+/// The predictions at rows, labelled by the column `id` or numbered, and the rates rescaled in each bag so that the expected events equal its count.
 pub fn columns(
     args: &BenchmarkArgs,
     (saved, file): (&SavedModel, &str),
     posterior: &Posterior<'_>,
-    rows: OpenTable,
+    (rows, id): (OpenTable, Option<&String>),
     options: RowOptions<'_>,
 ) -> Result<Vec<(String, Cells)>> {
     let (Some(bag), Some(path), Some(target)) = (&args.bag, &args.bags, &args.target) else {
@@ -52,7 +52,7 @@ pub fn columns(
              --family poisson' makes it: leave it out"
         )));
     }
-    let further: Vec<&String> = [bag].into_iter().chain(&args.weight).collect();
+    let further: Vec<&String> = [bag].into_iter().chain(&args.weight).chain(id).collect();
     let (columns, table, _) = rows_of(saved, rows, (&further, None), options)?;
     let weights = match &args.weight {
         Some(name) => columns.numbers(name)?,
@@ -86,7 +86,7 @@ pub fn columns(
             .console
             .note(format!("note: {without_count} bags have no count, and their rates are not rescaled"));
     }
-    let mut out = vec![("row".to_string(), Cells::Integers((0..table.rows() as i64).collect()))];
+    let mut out = vec![labels(&columns, id, table.rows())?];
     let names = rates::column_names(&saved.model, "");
     out.extend(names.into_iter().zip(predictions.into_iter().map(Cells::Numbers)));
     out.push(("rate_benchmarked".into(), Cells::Numbers(benchmarked)));

@@ -7,7 +7,7 @@ use riesz::aggregate::{AggregateFit, Tuning};
 use riesz::format::model::SavedModel;
 use riesz::{KernelExpansion, Posterior, PosteriorCovariance, Table};
 
-use super::map_rows::{RowOptions, rows_of};
+use super::map_rows::{RowOptions, labels, rows_of};
 use super::shared_fit::Learn;
 use crate::args::{CellArgs, Global};
 use crate::console::{Console, with_progress};
@@ -38,6 +38,10 @@ pub struct Args {
     /// Table of rows to predict [default: the rows of the fit]
     #[arg(long = "at", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub rows_file: Option<PathBuf>,
+    /// (--at) Column of rows with their names, which the result has in place of row numbers; a single table of
+    /// areas has those of --bag
+    #[arg(long, value_name = "COL", requires = "rows_file")]
+    pub id: Option<String>,
     /// Number of samples of the hyper-parameters; 0 for the best hyper-parameters only
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub hyperparameter_samples: usize,
@@ -72,8 +76,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Mixture::Numbers(fits) => fits.iter().map(|(w, fit)| (*w, &fit.model, &fit.covariance)).collect(),
         Mixture::Counts(fits) => fits.iter().map(|(w, model, covariance)| (*w, model, covariance)).collect(),
     };
-    let rows = args.rows(parts[0].1, &aggregated, &console)?;
-    let mut columns = vec![("row".to_string(), Cells::Integers((0..rows.rows() as i64).collect()))];
+    let (rows, labels) = args.rows(parts[0].1, &aggregated, &console)?;
+    let mut columns = vec![labels];
     match &mixture {
         Mixture::Numbers(fits) if args.target_contributions => {
             columns.extend(contributions(fits, &aggregated, &rows)?);
@@ -167,13 +171,29 @@ impl Args {
         Ok((Mixture::Numbers(fits), size))
     }
 
-    /// The rows to predict, in the columns of the model.
-    fn rows(&self, model: &KernelExpansion, aggregated: &Aggregated, console: &Console) -> Result<Table> {
-        let Some(path) = &self.rows_file else { return Ok(aggregated.data.rows.clone()) };
+    /// The rows to predict, in the columns of the model, and the column that labels them.
+    fn rows(
+        &self,
+        model: &KernelExpansion,
+        aggregated: &Aggregated,
+        console: &Console,
+    ) -> Result<(Table, (String, Cells))> {
+        let Some(path) = &self.rows_file else {
+            let (rows, columns) = (aggregated.data.rows.clone(), &self.learn.data);
+            let named = columns.bag.as_ref().filter(|_| columns.is_single_table());
+            let labels = match named {
+                Some(column) => (column.clone(), Cells::Texts(aggregated.names_of_areas())),
+                None => ("row".into(), Cells::Integers((0..rows.rows() as i64).collect())),
+            };
+            return Ok((rows, labels));
+        };
         let options = RowOptions { table: &self.learn.data.table, cells: CellArgs::default(), console };
         let rows = options.table.source(path).open()?;
         let saved = SavedModel { model: model.clone(), covariance: None, groups: None };
-        Ok(rows_of(&saved, rows, (&[], None), options)?.1)
+        let further: Vec<&String> = self.id.iter().collect();
+        let (columns, table, _) = rows_of(&saved, rows, (&further, None), options)?;
+        let labels = labels(&columns, self.id.as_ref(), table.rows())?;
+        Ok((table, labels))
     }
 }
 

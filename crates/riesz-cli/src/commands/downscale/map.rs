@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::KernelExpansion;
-use riesz_report::{MapQuantity, PlotOptions, map_values, render_area_map, render_map};
+use riesz_report::{MapQuantity, PlotOptions, map_values, render_map};
 
 use super::map_rows::{Locations, MapData, RowOptions, background_of, facts, rows_of};
 use super::predict::posterior_of;
@@ -13,7 +13,7 @@ use crate::args::{CellArgs, FeatureArgs, Format, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
-use crate::io::geojson::{RowAreas, areas_of_rows};
+use crate::io::geojson::areas_of_rows;
 use crate::io::models::read_model;
 use crate::io::picture::drawn;
 use crate::output_format::MAPS;
@@ -135,11 +135,7 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     let (values, title) = map_values(shown, &posterior, &map_data.table, map_data.background.as_ref())?;
     drop(progress);
     let (axes, options) = (map_data.axes.each_ref().map(String::as_str), PlotOptions::default());
-    let picture = match &map_data.locations {
-        Locations::Points([x, y]) => render_map([x, y], &values, axes, &title, &options)?,
-        Locations::Areas(areas) => render_area_map(areas, &values, axes, &title, &options)?,
-    };
-    drawn(path, picture)
+    drawn(path, render_map(map_data.locations.places(), &values, axes, &title, &options)?)
 }
 
 impl Args {
@@ -147,8 +143,9 @@ impl Args {
     fn locations(&self, columns: &Columns, console: &Console) -> Result<(Locations, [String; 2])> {
         match (&self.geojson, &self.id, &self.x, &self.y) {
             (Some(path), Some(id), ..) => {
-                let RowAreas { areas, axes } = areas_of_rows(path, columns, id, console)?;
-                Ok((Locations::Areas(areas), axes))
+                let found = areas_of_rows(path, columns, id, console)?;
+                let axes = found.axes().map(String::from);
+                Ok((Locations::Areas(found.areas), axes))
             }
             (_, _, Some(x), Some(y)) => {
                 Ok((Locations::Points([columns.numbers(x)?, columns.numbers(y)?]), [x.clone(), y.clone()]))

@@ -16,7 +16,9 @@ use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::aggregates::weights;
 use crate::io::columns::Columns;
+use crate::io::duels::names_of;
 use crate::io::input::{OpenTable, described};
+use crate::io::write::Cells;
 
 /// The data of a map.
 pub struct MapData {
@@ -81,6 +83,15 @@ pub fn rows_of(
     let columns = Columns::read(rows, &column_names)?.without_zero_weights(weight)?;
     let (table, facts) = rows_for_model(&columns, saved, options.cells, options.console)?;
     Ok((columns, table, facts))
+}
+
+/// The column that labels rows in results, its title and its cells: the rows' names in the column `id`, or
+/// their numbers from 0.
+pub fn labels(columns: &Columns, id: Option<&String>, rows: usize) -> Result<(String, Cells)> {
+    match id {
+        Some(id) => Ok((id.clone(), Cells::Texts(names_of(columns, id)?))),
+        None => Ok(("row".into(), Cells::Integers((0..rows as i64).collect()))),
+    }
 }
 
 /// Reads the background rows, if there is a file of them.

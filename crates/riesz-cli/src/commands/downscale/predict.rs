@@ -8,7 +8,7 @@ use riesz::Posterior;
 use riesz::format::model::SavedModel;
 
 use super::benchmark::{self, BenchmarkArgs};
-use super::map_rows::{RowOptions, rows_of};
+use super::map_rows::{RowOptions, labels, rows_of};
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
@@ -47,6 +47,9 @@ pub struct Args {
     /// Counts of bags to which rates are benchmarked.
     #[command(flatten)]
     pub benchmark: BenchmarkArgs,
+    /// Column of rows with their names, which the result has in place of row numbers
+    #[arg(long, value_name = "COL")]
+    pub id: Option<String>,
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -85,16 +88,15 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     if args.benchmark.bags.is_some() {
         let model = (&saved, &args.model.display().to_string()[..]);
-        let columns = benchmark::columns(&args.benchmark, model, &posterior, rows, options)?;
+        let columns =
+            benchmark::columns(&args.benchmark, model, &posterior, (rows, args.id.as_ref()), options)?;
         let columns = columns.iter().map(|(name, cells)| (&name[..], cells.clone())).collect();
         return TableWriter::write_columns(args.output.as_deref(), format, columns);
     }
     let (model, policy) = (&saved.model, args.cells.for_model(&saved.model.support_points)?);
-    let mut rows = ModelRows::new(rows, model.columns(), policy, model.columns().len() + 6)?;
+    let mut rows = ModelRows::new(rows, model.columns(), policy, model.columns().len() + 6)?
+        .with_names_from(args.id.as_ref())?;
     let names = rates::column_names(model, &model.output_names[0]);
-    let names: Vec<String> = ["row".to_string()].into_iter().chain(names).collect();
-    let mut example = vec![Cells::Integers(Vec::new())];
-    example.resize(names.len(), Cells::Numbers(Vec::new()));
     let mut writer: Option<TableWriter> = None;
     let progress = console.progress("predicting");
     let mut done = 0;
@@ -104,18 +106,18 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             Some(_) => rates::with_intervals(&posterior, &table),
             None => rates::regression_predictions(&posterior, &table),
         };
-        let cells = cells.map_err(about)?;
-        let row = Cells::Integers((done..done + table.rows()).map(|i| i as i64).collect());
+        let (label, labels) = rows.labels();
+        let numbers = cells.map_err(about)?.into_iter().map(Cells::Numbers);
+        let cells: Vec<Cells> = [labels].into_iter().chain(numbers).collect();
         let writer = match &mut writer {
             Some(writer) => writer,
-            none => none.insert(TableWriter::open(
-                args.output.as_deref(),
-                format,
-                names.clone(),
-                example.clone(),
-            )?),
+            none => {
+                let titles = [label].into_iter().chain(names.clone()).collect();
+                let empty = cells.iter().map(Cells::empty).collect();
+                none.insert(TableWriter::open(args.output.as_deref(), format, titles, empty)?)
+            }
         };
-        writer.rows([row].into_iter().chain(cells.into_iter().map(Cells::Numbers)).collect())?;
+        writer.rows(cells)?;
         done += table.rows();
         progress.say(format!("{done} rows predicted"));
     }
@@ -133,7 +135,9 @@ fn draws(
 ) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let model = &saved.model;
-    let (_, table, _) = rows_of(saved, rows, (&[], None), options)?;
+    let further: Vec<&String> = args.id.iter().collect();
+    let (columns, table, _) = rows_of(saved, rows, (&further, None), options)?;
+    let (label, labels) = labels(&columns, args.id.as_ref(), table.rows())?;
     let samples = posterior.sample(&posterior.functionals_at(&table)?, count, global.seed)?;
     let name = match rates::counted(model) {
         Some([rate, _]) => rate.to_string(),
@@ -143,7 +147,7 @@ fn draws(
     let lines = || (0..table.rows()).flat_map(|i| (0..count).map(move |d| (i, d)));
     let values = lines().map(|(i, d)| natural(samples.values[0][(i, d)])).collect();
     let columns = vec![
-        ("row", Cells::Integers(lines().map(|(i, _)| i as i64).collect())),
+        (&label[..], labels.repeated(count)),
         ("sample", Cells::Integers(lines().map(|(_, d)| d as i64).collect())),
         (&name[..], Cells::Numbers(values)),
     ];
