@@ -101,8 +101,8 @@ class Baseline(Game):
 
     Parameters
     ----------
-    background : array or data frame of shape (n, d), optional
-        One row.
+    background : array or data frame of shape (1, d), or row of shape (d,), optional
+        The row: also a series with the columns' names, as ``frame.iloc[0]`` is.
     weights : array of shape (n,), optional
         Weights of its rows, by default equal.
 
@@ -117,6 +117,14 @@ class Baseline(Game):
     """
 
     name: ClassVar[str] = "baseline"
+
+    def __post_init__(self) -> None:
+        row = self.background
+        if hasattr(row, "to_frame") and np.ndim(row) == 1:
+            row = row.to_frame().T.infer_objects()
+        elif isinstance(row, (list, tuple, np.ndarray)) and np.ndim(row) == 1:
+            row = np.asarray(row)[None, :]
+        object.__setattr__(self, "background", row)
 
 
 @dataclass(frozen=True, eq=False)

@@ -714,3 +714,18 @@ def test_numbers_of_columns_are_shown_with_their_names(data):
     # Without names there are none to show; one number for all columns is shown once.
     assert repr(riesz.KernelRidge(kernel=k.RBF(lengths)).fit(X, y).kernel_) == f"RBF(length_scale={lengths})"
     assert "rbf(length_scale=1.5)" in repr(riesz.KernelRidge(kernel=k.RBF(1.5)).fit(frame, y).expansion_)
+
+
+def test_a_baseline_may_be_a_single_row():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["a", "b", "c"])
+    kernel = riesz.kernels.RBF([1.0, 2.0, 1.5])
+    model = riesz.KernelRidge(kernel=kernel).fit(frame, frame.a * frame.b)
+    values = lambda row: riesz.Explainer(model, game=riesz.Baseline(row))(frame[:4]).values
+    expected = values(frame[2:3])
+    for row in (frame.iloc[2], frame.iloc[2].to_numpy(), frame.iloc[2].tolist()):
+        np.testing.assert_array_equal(values(row), expected)
+    texts = frame.assign(b=["u", "v"] * 10)
+    model = riesz.KernelRidge(kernel=riesz.kernels.RBF(1.0) * riesz.kernels.Categorical())
+    model.fit(texts, frame.a)
+    explain = lambda row: riesz.Explainer(model, game=riesz.Baseline(row))(texts[:4]).values
+    np.testing.assert_array_equal(explain(texts.iloc[2]), explain(texts[2:3]))

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use riesz::columns::{
-    Choice, DecimalMark, FrontEnd, MissingMarks, NumberFormat, Profile, parse_number, suspicions,
+    Choice, DecimalMark, FrontEnd, MissingMarks, NumberFormat, Profile, Suspicion, parse_number, suspicions,
 };
 
 use crate::Cell;
@@ -81,5 +81,6 @@ pub fn read_numbers(cells: Vec<Option<Cell>>) -> Vec<Option<f64>> {
 #[pyfunction]
 pub fn column_suspicions(name: &str, values: Vec<f64>) -> Vec<String> {
     let location = |row: usize| format!("row {row} (from 0)");
-    suspicions(&values).iter().map(|suspicion| suspicion.sentence(name, location, FrontEnd::Python)).collect()
+    let sentence = |suspicion: &Suspicion| suspicion.sentence(name, location, FrontEnd::Python, true);
+    suspicions(&values).iter().map(sentence).collect()
 }

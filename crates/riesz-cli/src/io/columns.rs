@@ -375,7 +375,7 @@ impl Columns {
         let mut labels = Vec::new();
         for (j, column) in table.columns().iter().enumerate() {
             match &column.kind {
-                ColumnKind::Numeric => self.print_suspicions(&column.name, table.column(j)),
+                ColumnKind::Numeric => self.print_suspicions(&column.name, table.column(j), true),
                 ColumnKind::Categorical { levels } => {
                     let chosen = stated.contains(&column.name) || self.rules.choice(&column.name).is_some();
                     if chosen || self.rows < FEW_ROWS {
@@ -417,11 +417,11 @@ impl Columns {
     }
 
     /// Warns of numbers of a column that are probably not measurements; NaN is a missing value.
-    pub fn print_suspicions(&self, column: &str, values: &[f64]) {
+    pub fn print_suspicions(&self, column: &str, values: &[f64], can_ignore: bool) {
         let rows: Vec<usize> = (0..values.len()).filter(|&row| !values[row].is_nan()).collect();
         let present: Vec<f64> = rows.iter().map(|&row| values[row]).collect();
         for suspicion in suspicions(&present) {
-            let sentence = suspicion.sentence(column, |k| self.describe_row(rows[k]), FRONT_END);
+            let sentence = suspicion.sentence(column, |k| self.describe_row(rows[k]), FRONT_END, can_ignore);
             note_once(&format!("warning: {}: {sentence}", self.name));
         }
     }

@@ -172,9 +172,9 @@ fn maps_agree_with_the_library() {
     let close = |text: &str, value: f64| {
         assert!((number(text) - value).abs() <= 1e-6 * value.abs(), "{text} {value}")
     };
-    close(&printed_value("left-out targets: RMSE"), left_out.rmse());
-    close(&printed_value("left-out targets: coverage of 95 %"), left_out.coverage(1.96));
-    close(&printed_value("left-out targets: mean log density"), -left_out.nlpd());
+    close(&printed_value("leave-one-out: RMSE"), left_out.rmse());
+    close(&printed_value("leave-one-out: share in the 95 % interval"), left_out.coverage(1.96));
+    close(&printed_value("leave-one-out: mean log density"), -left_out.nlpd());
     let misfits: Vec<f64> =
         world.rates.iter().zip(tuned.fit.fitted()).map(|(z, fitted)| (z - fitted).abs()).collect();
     let worst = (0..DISTRICTS).max_by(|&a, &b| misfits[a].total_cmp(&misfits[b])).unwrap();

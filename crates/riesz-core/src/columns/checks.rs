@@ -156,14 +156,23 @@ fn is_written_date(value: f64) -> bool {
 }
 
 impl Suspicion {
-    /// A warning about the column called `column`; `place` names a row, from 0.
-    pub fn sentence(&self, column: &str, place: impl Fn(usize) -> String, front: FrontEnd) -> String {
+    /// A warning about the column called `column`; `place` names a row, from 0. `can_ignore` tells whether
+    /// leaving the column out is a remedy.
+    pub fn sentence(
+        &self,
+        column: &str,
+        place: impl Fn(usize) -> String,
+        front: FrontEnd,
+        can_ignore: bool,
+    ) -> String {
         match self {
-            Self::CountsRows { first, second } => format!(
-                "column '{column}' numbers the rows ({first}, {second}, …): leave it out with {} if it is a \
-                 label",
-                front.left_out(&[column])
-            ),
+            Self::CountsRows { first, second } => {
+                let remedy = match can_ignore {
+                    true => format!("leave it out with {} if it is a label", front.left_out(&[column])),
+                    false => "check that it is a measurement and no label".into(),
+                };
+                format!("column '{column}' numbers the rows ({first}, {second}, …): {remedy}")
+            }
             Self::Dates { first } => format!(
                 "column '{column}' looks like dates written as whole numbers ({first}), whose differences \
                  are not lengths of time: write days or months since some date, or give {} if they are \
@@ -208,7 +217,7 @@ mod tests {
         let suspected = suspicions(&heights);
         assert!(matches!(suspected[..], [Suspicion::FarAway { row: 3, cells: 2, .. }]));
         let sentence =
-            suspected[0].sentence("height", |row| format!("row {}", row + 1), FrontEnd::CommandLine);
+            suspected[0].sentence("height", |row| format!("row {}", row + 1), FrontEnd::CommandLine, true);
         assert!(sentence.contains("row 4 is -9999, as are 1 more cells"), "{sentence}");
         assert!(sentence.contains("--na-values '-9999'"), "{sentence}");
         let days: Vec<f64> = (0..60).map(|i| f64::from(20_260_101 + i % 28 + 100 * (i / 28))).collect();

@@ -194,7 +194,8 @@ impl Read {
 fn measured(columns: &Columns, name: &str, categorical: bool) -> Result<(Column, Vec<f64>)> {
     if !categorical && !columns.is_categorical(name, false)? {
         let numbers = columns.numbers_or_missing(name)?;
-        columns.print_suspicions(name, &numbers);
+        // The question names the column, so it cannot be left out.
+        columns.print_suspicions(name, &numbers, false);
         return Ok((Column::numeric(name), numbers));
     }
     let (levels, codes) = columns.levels_or_missing(name)?;

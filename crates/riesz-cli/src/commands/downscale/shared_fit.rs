@@ -352,9 +352,12 @@ impl Fitted {
         };
         let mut facts: Vec<CardEntry> = largest_misfit.map(describe).into_iter().collect();
         if let Some(predictions) = &self.left_out {
-            facts.push(CardEntry::measured("left-out targets: RMSE", predictions.rmse()));
-            facts.push(CardEntry::measured("left-out targets: coverage of 95 %", predictions.coverage(1.96)));
-            facts.push(CardEntry::measured("left-out targets: mean log density", -predictions.nlpd()));
+            facts.push(CardEntry::measured("leave-one-out: RMSE", predictions.rmse()));
+            facts.push(CardEntry::measured(
+                "leave-one-out: share in the 95 % interval",
+                predictions.coverage(1.96),
+            ));
+            facts.push(CardEntry::measured("leave-one-out: mean log density", -predictions.nlpd()));
         }
         facts
     }

@@ -204,7 +204,9 @@ fn contents(columns: &Columns, name: &str) -> Result<Contents> {
                 let present: Vec<f64> = numbers.iter().copied().filter(|v| !v.is_nan()).collect();
                 let location = |row: usize| columns.describe_row(present_row(&numbers, row));
                 contents.remarks.extend(
-                    suspicions(&present).iter().map(|s| s.sentence(name, location, FrontEnd::CommandLine)),
+                    suspicions(&present)
+                        .iter()
+                        .map(|s| s.sentence(name, location, FrontEnd::CommandLine, true)),
                 );
                 contents.range = profile.range();
                 numbers.retain(|v| !v.is_nan());
