@@ -1,6 +1,7 @@
 //! The common part of `explain` and `report`: prepares a model or a program and a question for a table, and
 //! explains the table in chunks.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,7 @@ use crate::exit::{Failure, Result};
 use crate::io::input::{OpenTable, described};
 use crate::io::model_rows::ModelRows;
 use crate::io::output::Output;
-use crate::program;
+use crate::program::{self, ProgramError};
 use crate::question_args::{
     asks_for_probabilities, prediction_reason, question_about_model, question_about_program, robustness,
 };
@@ -44,8 +45,8 @@ pub struct ExplainRequest<'a> {
     pub variance: bool,
 }
 
-/// Explains a chunk of rows, which follow the rows of the previous call.
-type Explain<'a> = Box<dyn FnMut(&Table) -> Result<Explanation> + 'a>;
+/// Explains rows, which have these numbers in the table.
+type Explain<'a> = Box<dyn FnMut(&Table, &[usize]) -> Result<Explanation> + 'a>;
 
 /// A model or a program that is ready to explain the rows of a table.
 pub struct Explaining<'a> {
@@ -55,6 +56,10 @@ pub struct Explaining<'a> {
     /// Whether class probabilities are explained.
     probabilities: bool,
     rows: ModelRows,
+    /// The numbers of the rows to explain; `None` for all.
+    selected: Option<HashSet<usize>>,
+    /// Whether a number of orders was given, which exact values do not use.
+    has_orders: bool,
     /// Provenance of the run.
     facts: Vec<CardEntry>,
     /// Number of numbers per row of the result.
@@ -76,13 +81,37 @@ impl<'a> Explaining<'a> {
         }
         let Prepared { explainer, probabilities, rows, facts, width } =
             Prepared::new(model, rows, request, None, console)?;
+        let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
+        let has_orders = settings.value("n_orders").is_some();
         if request.variance {
             // A variance has no class decisions.
-            let explain = Box::new(move |table: &Table| Ok(explainer.explain_variance(table)?));
-            return Ok(Self { explain, saved: None, probabilities, rows, facts, width });
+            let explain = Box::new(move |table: &Table, _: &[usize]| {
+                explainer.explain_variance(table).map_err(|error| settings.about_rows(error, &name))
+            });
+            return Ok(Self {
+                explain,
+                saved: None,
+                probabilities,
+                rows,
+                selected: None,
+                has_orders,
+                facts,
+                width,
+            });
         }
-        let explain = Box::new(move |table: &Table| Ok(explainer.explain(table)?));
-        Ok(Self { explain, saved: Some(model.0), probabilities, rows, facts, width })
+        let explain = Box::new(move |table: &Table, _: &[usize]| {
+            explainer.explain(table).map_err(|error| settings.about_rows(error, &name))
+        });
+        Ok(Self {
+            explain,
+            saved: Some(model.0),
+            probabilities,
+            rows,
+            selected: None,
+            has_orders,
+            facts,
+            width,
+        })
     }
 
     /// Prepares a model whose values are computed from its own predictions, for the given reason.
@@ -114,12 +143,23 @@ impl<'a> Explaining<'a> {
         let policy = request.cells.for_model(&model.support_points)?;
         let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
         let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
-        let mut done = 0;
-        let explain = Box::new(move |table: &Table| {
-            done += table.rows();
-            Ok(function.explain(table, done - table.rows(), &question)?)
+        let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
+        let has_orders = settings.value("n_orders").is_some();
+        let explain = Box::new(move |table: &Table, numbers: &[usize]| {
+            let explain_run = |run: &Table, first: usize| function.explain(run, first, &question);
+            let explanation = explain_consecutive(table, numbers, explain_run);
+            explanation.map_err(|error| settings.about_rows(error, &name))
         });
-        Ok(Self { explain, saved: Some(saved), probabilities, rows, facts, width })
+        Ok(Self {
+            explain,
+            saved: Some(saved),
+            probabilities,
+            rows,
+            selected: None,
+            has_orders,
+            facts,
+            width,
+        })
     }
 
     /// Prepares a program.
@@ -155,12 +195,29 @@ impl<'a> Explaining<'a> {
         let background = question.game.rows().cloned().map_or_else(empty_background, Ok)?;
         let policy = request.cells.for_program(&background)?;
         let rows = ModelRows::new(rows, &columns, policy, width)?;
-        let mut done = 0;
-        let explain = Box::new(move |table: &Table| {
-            done += table.rows();
-            program::explain(command, &question, table, done - table.rows())
+        let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
+        let has_orders = settings.value("n_orders").is_some();
+        let explain = Box::new(move |table: &Table, numbers: &[usize]| {
+            program::explain(command, &question, table, numbers).map_err(|error| match error {
+                ProgramError::Values(error) => settings.about_rows(error, &name),
+                ProgramError::Program(failure) => failure,
+            })
         });
-        Ok(Self { explain, saved: None, probabilities: false, rows, facts, width })
+        Ok(Self {
+            explain,
+            saved: None,
+            probabilities: false,
+            rows,
+            selected: None,
+            has_orders,
+            facts,
+            width,
+        })
+    }
+
+    /// Explains only the rows with these numbers; their values do not depend on the other rows.
+    pub fn restricted_to(self, rows: HashSet<usize>) -> Self {
+        Self { selected: Some(rows), ..self }
     }
 
     /// Explains the rows in chunks, and passes each chunk to `take`, with row numbers that count from the
@@ -173,12 +230,22 @@ impl<'a> Explaining<'a> {
         decide: bool,
     ) -> Result<(usize, Vec<CardEntry>)> {
         let progress = console.progress("explaining");
-        let name = self.rows.name().to_string();
-        let mut done = 0;
-        while let Some(table) = self.rows.next()? {
-            let mut explanation = (self.explain)(&table).map_err(|e| e.about(&name))?;
-            explanation.row_numbers.iter_mut().for_each(|row| *row += done);
+        let (mut read, mut done, mut unused_orders) = (0, 0, false);
+        while let Some(mut table) = self.rows.next()? {
+            let first = read;
+            read += table.rows();
+            let mut numbers: Vec<usize> = (first..read).collect();
+            if let Some(selected) = &self.selected {
+                numbers.retain(|number| selected.contains(number));
+                table = table.select_rows(&numbers.iter().map(|number| number - first).collect::<Vec<_>>());
+                if numbers.is_empty() {
+                    continue;
+                }
+            }
+            let mut explanation = (self.explain)(&table, &numbers)?;
+            explanation.row_numbers = numbers;
             done += explanation.rows();
+            unused_orders |= self.has_orders && matches!(explanation.exactness, Exactness::Exact { .. });
             let decisions = match self.saved {
                 Some(saved) if decide && !saved.model.classes.is_empty() => {
                     let (model, covariance) = (&saved.model, saved.covariance.as_ref());
@@ -200,11 +267,36 @@ impl<'a> Explaining<'a> {
             take(SavedExplanation { explanation, decisions })?;
             progress.say(format!("{done} rows explained"));
         }
+        if unused_orders {
+            console.note(
+                "note: --orders has no effect: all coalitions were evaluated, which needs no random orders",
+            );
+        }
         let treated = self.rows.facts();
         treated.iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
         self.facts.extend(treated);
         Ok((done, self.facts))
     }
+}
+
+/// Explains rows with these numbers by a function of consecutive rows and the number of their first one.
+pub fn explain_consecutive<E: From<Error>>(
+    table: &Table,
+    numbers: &[usize],
+    mut explain: impl FnMut(&Table, usize) -> std::result::Result<Explanation, E>,
+) -> std::result::Result<Explanation, E> {
+    let mut positions = 0..table.rows();
+    let mut runs = numbers.chunk_by(|number, next| number + 1 == *next);
+    let mut next_run = || {
+        let run = runs.next()?;
+        Some((table.select_rows(&positions.by_ref().take(run.len()).collect::<Vec<_>>()), run[0]))
+    };
+    let Some((first_rows, first)) = next_run() else { return explain(table, 0) };
+    let mut explanation = explain(&first_rows, first)?;
+    while let Some((rows, first)) = next_run() {
+        explanation.concat_rows(explain(&rows, first)?)?;
+    }
+    Ok(explanation)
 }
 
 /// An explainer of a model, and the rows to explain.
@@ -244,9 +336,16 @@ impl<'a> Prepared<'a> {
             return Err(Failure::input(reason));
         }
         let question = if request.variance { variance_question(question, saved)? } else { question };
+        let uncertainty = if request.variance { "--variance" } else { "--covariance" };
+        let (game, is_uncertain) = (request.game, request.variance || covariance);
+        let lacks_rows = is_uncertain && game.background.is_none() && game.baseline.is_none();
         let explainer =
             Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
         let explainer = explainer.map_err(|error| match error {
+            Error::Parameter { name, .. } if name == "game" && lacks_rows => Failure::input(format!(
+                "{uncertainty} needs rows from which absent features take their values: give --background \
+                 FILE or --baseline FILE"
+            )),
             not_product @ Error::NotProduct { .. }
                 if request.game.background.is_none() && !request.variance =>
             {

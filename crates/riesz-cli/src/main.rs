@@ -180,7 +180,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),
         Command::Verify(args) => verify::run(&args, global, console),
-        Command::Convert(args) => convert::run(&args),
+        Command::Convert(args) => convert::run(&args, console),
         Command::Demo(args) => demo::run(&args, global, console),
         Command::Distributed(command) => distributed::run(&command, global, console),
         Command::Completions(args) => completions::run(&args, help::in_two_lengths(Cli::command())),

@@ -13,6 +13,7 @@ use riesz::question::ValueEstimator;
 use riesz::{Explanation, Matrix, Question, Table};
 
 use crate::exit::{Failure, Result};
+use crate::explain_run::explain_consecutive;
 
 /// Largest number of rows per call of a program, which is started for each call.
 const BATCH: usize = 1 << 20;
@@ -25,19 +26,40 @@ pub fn command(model: &Path) -> Option<&str> {
     model.to_str()?.strip_prefix("cmd:")
 }
 
-/// Explains rows of a program; the first one has the number `first_row` in the table.
-pub fn explain(command: &str, question: &Question, rows: &Table, first_row: usize) -> Result<Explanation> {
+/// The reason why a program cannot be explained.
+pub enum ProgramError {
+    /// Its values cannot be computed.
+    Values(riesz::Error),
+    /// The program failed, or its answer cannot be read.
+    Program(Failure),
+}
+
+impl From<riesz::Error> for ProgramError {
+    fn from(error: riesz::Error) -> Self {
+        Self::Values(error)
+    }
+}
+
+/// Explains rows of a program, which have these numbers in the table.
+pub fn explain(
+    command: &str,
+    question: &Question,
+    rows: &Table,
+    numbers: &[usize],
+) -> std::result::Result<Explanation, ProgramError> {
     let mut names: Option<Vec<String>> = None;
-    let evaluate = |queried: &Table| -> Result<Matrix> {
-        let (outputs, header) = answer(command, queried)?;
+    let mut evaluate = |queried: &Table| -> std::result::Result<Matrix, ProgramError> {
+        let (outputs, header) = outputs_of(command, queried).map_err(ProgramError::Program)?;
         names = names.take().or(header);
         Ok(outputs)
     };
     let mut explanation = match question.estimator {
-        ValueEstimator::KernelShap => kernel_shap(evaluate, rows, question, BATCH)?,
-        ValueEstimator::Permutation { .. } => estimate(evaluate, rows, first_row, question)?,
+        ValueEstimator::KernelShap => kernel_shap(&mut evaluate, rows, question, BATCH)?,
+        ValueEstimator::Permutation { .. } => explain_consecutive(rows, numbers, |run, first_row| {
+            estimate(&mut evaluate, run, first_row, question)
+        })?,
     };
-    explanation.row_numbers = (0..rows.rows()).collect();
+    explanation.row_numbers = numbers.to_vec();
     let outputs = explanation.outputs();
     if let Some(names) = names.filter(|names| names.len() == outputs) {
         explanation.output_names = names;
@@ -47,8 +69,8 @@ pub fn explain(command: &str, question: &Question, rows: &Table, first_row: usiz
     Ok(explanation)
 }
 
-/// The program's answers for rows, and the names of its outputs if it states them.
-fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> {
+/// The outputs of the program for rows, and their names if it states them.
+pub fn outputs_of(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> {
     let program_error = |description: &str, error: &std::io::Error| {
         Failure::input(format!("the program '{command}' {description}: {error}"))
     };

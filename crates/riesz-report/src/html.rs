@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::format::{fixed, number, order_by_magnitude, scientific, single_column};
-use crate::plot::{Plot, PlotOptions, capital, check, render, row_title};
+use crate::plot::{Plot, PlotOptions, capital, check, render, row_title, shown_std_error};
 use crate::svg::{Svg, Theme, variables};
 
 const HEAD: &str = include_str!("../assets/head.html");
@@ -140,9 +140,15 @@ pub(crate) fn render_wide_and_narrow(
 }
 
 /// Sentences about the whiskers, and about the probability that the most important feature matters more than
-/// the second one; `None` if the explanation has no uncertainty.
+/// the second one; `None` if there are no whiskers.
 fn uncertainty_text(e: &Explanation, output: usize) -> Result<Option<String>> {
-    let Some(uncertainty) = &e.uncertainty else { return Ok(None) };
+    let Some(uncertainty) = &e.uncertainty else {
+        let [_, plural] = e.row_words();
+        let text = "Whiskers of single values are 95 % intervals of the estimates: ± 1.96 standard errors.";
+        let means = format!(" Those of means are 95 % intervals over {plural}.");
+        let means = if e.rows() > 1 { &means } else { "" };
+        return Ok(shown_std_error(e).map(|_| format!("{text}{means}")));
+    };
     let mut text = match uncertainty.source {
         Some(UncertaintySource::Bootstrap { draws, .. }) => format!(
             "Whiskers are 95 % intervals: ± 1.96 standard deviations of the values over {draws} refits of \
@@ -254,7 +260,7 @@ fn data(drawn: &Explanation, full: &Explanation, decisions: Option<Value>) -> Re
         "shares_all": drawn.index.is_efficient(),
         "ranking": (0..m).map(|o| full.ranking(o)).collect::<Vec<_>>(),
     });
-    if let Some(sd) = drawn.sd() {
+    if let Some(sd) = drawn.sd().or_else(|| shown_std_error(drawn).map(<[f64]>::to_vec)) {
         data["sd"] = json!(values_by_player(&sd));
         // For each row: the standard deviation of the waterfall's last sum, and the probability that its
         // first step is larger than its second.

@@ -2,7 +2,7 @@
 //! page loads nothing and has no script.
 
 use minijinja::context;
-use riesz::global::{Components, Curve, SageValues, SobolIndices};
+use riesz::global::{Components, Curve, SageValues, SampledIndices, SobolIndices};
 use riesz::{Background, KernelExpansion, Players, Posterior, PosteriorCovariance, Result, ValueIndex};
 use serde_json::{Value, json};
 
@@ -65,6 +65,14 @@ pub fn sobol_record(indices: &SobolIndices) -> serde_json::Result<Value> {
     crate::format::record(json!({ "format": "riesz-sobol", "version": 1 }), indices)
 }
 
+/// Returns estimated Sobol indices as riesz writes them to JSON files.
+///
+/// # Errors
+/// An error of `serde_json` for indices that have no JSON form.
+pub fn sampled_sobol_record(indices: &SampledIndices) -> serde_json::Result<Value> {
+    crate::format::record(json!({ "format": "riesz-sobol-estimates", "version": 1 }), indices)
+}
+
 /// Returns SAGE values as riesz writes them to JSON files.
 ///
 /// # Errors
@@ -95,6 +103,7 @@ pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
             render_wide_and_narrow(720, &options(o), |options| render_overall(&page.ranking, options))?;
         let Part { head, caption, columns, rows, note } = match &page.ranking {
             Overall::Variance(indices) => variance_part(indices, o),
+            Overall::Estimated(indices) => estimated_variance_part(indices, o),
             Overall::Loss { values, .. } => loss_part(values, &page.ranking),
         };
         let rows: Vec<_> = rows.iter().map(|(name, cells)| context! { name, cells }).collect();
@@ -112,7 +121,7 @@ pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
         })
         .collect::<Result<Vec<_>>>()?;
     let certificate = match &page.ranking {
-        Overall::Variance(_) => exactness(e),
+        Overall::Variance(_) | Overall::Estimated(_) => exactness(e),
         Overall::Loss { values: found, .. } => sage_exactness(found),
     };
     let page = context! {
@@ -177,6 +186,33 @@ fn variance_part(indices: &SobolIndices, o: usize) -> Part {
         .map_or(String::new(), |scale| format!(", each share within {}", scientific(scale * bound, 1)));
     let note = format!("Each part of the variance is exact within {}{share_bound}.", scientific(bound, 1));
     Part { head: format!("Sources of the variance of {name}"), caption, columns, rows, note }
+}
+
+fn estimated_variance_part(indices: &SampledIndices, o: usize) -> Part {
+    let (e, p) = (&indices.explanation, indices.explanation.players.len());
+    let name = &e.output_names[o];
+    let headings = ["feature", "first-order", "Shapley effect", "total order"].map(String::from);
+    let share = |shares: &riesz::global::Shares, k: usize| match shares.values[k].is_nan() {
+        true => "–".to_string(),
+        false => format!("{} ± {}", fixed(shares.values[k], 4), fixed(shares.std_error[k], 4)),
+    };
+    let row = |j: usize| {
+        let shares = [&indices.first_order, &indices.effects, &indices.total_order];
+        let cells = shares.map(|shares| share(shares, o * p + j)).to_vec();
+        (e.players[j].name.clone(), cells)
+    };
+    let rows = order(e.row_values(0, o)).into_iter().map(row).collect();
+    let caption = format!(
+        "The variance of {name} is about {}. A bar is a feature’s Shapley effect, its share of the variance, \
+         and the line across it is the 95 % interval of the estimate.",
+        number(indices.variance[o])
+    );
+    let note = format!(
+        "Estimates ± standard errors, from {} rows at which the function was called.",
+        indices.evaluations
+    );
+    let head = format!("Sources of the variance of {name}");
+    Part { head, caption, columns: headings.to_vec(), rows, note }
 }
 
 fn loss_part(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {

@@ -23,7 +23,8 @@ pub use format::number;
 pub use geojson::RowAreas;
 pub use html::{ReportOptions, report};
 pub use importance_page::{
-    ImportancePage, importance_curves, importance_report, importance_title, sage_record, sobol_record,
+    ImportancePage, importance_curves, importance_report, importance_title, sage_record,
+    sampled_sobol_record, sobol_record,
 };
 pub use map_content::{MapContent, MapOfBags, MapQuantity, NamedBags, map_explainer, map_values};
 pub use plot::{

@@ -4,7 +4,8 @@ Every function draws into ``ax`` and returns it. Without ``ax`` it opens a new f
 ``show``. ``max_display`` is the number of features shown by name, the most important ones, or ``None`` for
 all. An explanation with several outputs is drawn for one of them: select it first, as in
 ``beeswarm(explanation[..., "virginica"])``. If an explanation has standard deviations
-(:attr:`riesz.Explanation.std`), 95 % intervals are drawn as whiskers. The colours are those of riesz's own
+(:attr:`riesz.Explanation.std`), 95 % intervals are drawn as whiskers; for estimated values without them,
+95 % intervals from :attr:`riesz.Explanation.std_error`. The colours are those of riesz's own
 plots and are distinguishable with colour blindness."""
 
 from __future__ import annotations
@@ -170,6 +171,8 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
         ", 95 % interval over rows"
         if spans and np.isfinite(list(spans.values())).all()
         else _interval_label(e)
+        if single or e._std is not None
+        else ""
     )
     ax.set_xlabel((_value_name(e) if single else f"mean |{_value_name(e)}|") + over_rows)
     return ax
@@ -337,9 +340,10 @@ def scatter(
         0.0 if levels is None else 0.4 * (((np.arange(len(numbers)) + 0.5) * 0.6180339887498949) % 1 - 0.5)
     )
     ax.scatter(numbers + jitter, e._values[:, j, 0], c=colour, s=16, linewidths=0, zorder=3)
-    has_intervals = e._std is not None and len(numbers) <= MAX_ROWS_WITH_INTERVALS
+    deviations = _deviations(e)
+    has_intervals = deviations is not None and len(numbers) <= MAX_ROWS_WITH_INTERVALS
     if has_intervals:
-        half_widths = NORMAL_QUANTILE * e._std[:, j, 0]
+        half_widths = NORMAL_QUANTILE * deviations[:, j, 0]
         ax.errorbar(
             numbers + jitter,
             e._values[:, j, 0],
@@ -848,16 +852,24 @@ def _signed(value: float, half_width: float | None = None) -> str:
 
 
 def _interval_label(e: Explanation) -> str:
-    """Returns the label of whiskers; empty without standard deviations."""
-    return "" if e._std is None else f", {INTERVAL_LABEL}"
+    """Returns the label of whiskers; empty if there are none."""
+    if _deviations(e) is None:
+        return ""
+    return f", {INTERVAL_LABEL}" + (" of the estimates" if e._std is None else "")
+
+
+def _deviations(e: Explanation) -> Any:
+    """Returns the standard deviations of values, or the standard errors of estimates without them."""
+    return e._std_error if e._std is None else e._std
 
 
 def _half_width(e: Explanation, row: int, players: list[int]) -> float | None:
     """Returns half of the interval of a sum of values of a row; ``None`` if it is not known."""
-    if e._std is None or not players:
+    deviations = _deviations(e)
+    if deviations is None or not players:
         return None
     if len(players) == 1:
-        return NORMAL_QUANTILE * float(e._std[row, players[0], 0])
+        return NORMAL_QUANTILE * float(deviations[row, players[0], 0])
     if e._covariance is None:
         return None
     variance = e._covariance[row][np.ix_(players, players)][:, :, 0].sum()

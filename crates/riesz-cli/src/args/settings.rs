@@ -153,6 +153,18 @@ impl<F: Family> SettingArgs<F> {
         self
     }
 
+    /// These settings, completed by those of a text that [`as_text`](Self::as_text) wrote.
+    pub fn or_text(self, text: &str) -> Self {
+        let flags = text.strip_prefix("--").unwrap_or(text).split(" --");
+        flags.fold(self, |settings, entry| {
+            let (flag, text) = entry.split_once(' ').unwrap_or((entry, "true"));
+            match F::settings().into_iter().find(|setting| Self::flag(setting.name) == flag) {
+                Some(setting) => settings.or(setting.name, value(setting.range, text)),
+                None => settings,
+            }
+        })
+    }
+
     /// All settings.
     pub fn to_pairs(&self) -> impl Iterator<Item = (String, Value)> {
         self.entries.iter().cloned()
@@ -178,14 +190,23 @@ impl<F: Family> SettingArgs<F> {
         (!self.entries.is_empty()).then(|| self.entries.iter().map(flag_text).collect::<Vec<_>>().join(" "))
     }
 
-    /// The library's error; if it is about a setting that was given, with the flag in place of the setting's
-    /// name.
+    /// The library's error; if it is about a setting, with the flag in place of the setting's name.
     pub fn with_option(&self, error: riesz::Error) -> Failure {
         let name = match &error {
             riesz::Error::Unused { setting: name, .. } | riesz::Error::Parameter { name, .. } => name,
             _ => return error.into(),
         };
-        if self.value(name).is_some() { Self::with_flag(error) } else { error.into() }
+        let is_setting = F::settings().iter().any(|setting| setting.name == name.as_str());
+        if is_setting { Self::with_flag(error) } else { error.into() }
+    }
+
+    /// The library's error: about a setting as [`with_option`](Self::with_option), or else about the table
+    /// `rows`.
+    pub fn about_rows(&self, error: riesz::Error, rows: &str) -> Failure {
+        match error {
+            riesz::Error::Unused { .. } | riesz::Error::Parameter { .. } => self.with_option(error),
+            error => Failure::from(error).about(rows),
+        }
     }
 
     /// The library's error, with the flag in place of the setting's name.

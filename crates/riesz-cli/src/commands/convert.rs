@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use riesz::error::listed;
+use riesz::format::model::SavedModel;
 use riesz::format::{libsvm, model};
 
 use crate::args::FeatureArgs;
+use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::models::read_model;
 use crate::io::output::write_all;
@@ -35,13 +38,41 @@ pub struct Args {
 }
 
 /// Reads a model in one format and writes it in the other.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args, console: Console) -> Result<()> {
     let saved = read_model(&args.model, None, &args.features)?;
-    let about = |e| Failure::from(e).about(&args.model.display().to_string());
-    let bytes = if args.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("riesz")) {
-        model::to_bytes(&saved).map_err(about)?
+    let about = |failure: Failure| failure.about(&args.model.display().to_string());
+    let is_riesz = args.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("riesz"));
+    let bytes = if is_riesz {
+        model::to_bytes(&saved).map_err(|error| about(error.into()))?
     } else {
-        libsvm::write(&saved.model).map_err(about)?.into_bytes()
+        libsvm::write(&saved.model).map_err(|error| about(with_remedy(error, &saved)))?.into_bytes()
     };
-    write_all(Some(&args.output), &bytes)
+    write_all(Some(&args.output), &bytes)?;
+    let columns = listed(saved.model.columns().iter().map(|column| &column.name));
+    match (is_riesz, &args.features.scale) {
+        (true, None) => console.note(format!("columns: {columns}")),
+        (true, Some(scale)) => console.note(format!(
+            "columns: {columns}, in the units before scaling: the model contains the scaling of {}, which is \
+             not needed any more",
+            scale.display()
+        )),
+        (false, _) => console.note(format!(
+            "features 1, 2, … of the file are the columns {columns}, in the units of the table: it needs no \
+             range file, and must be given rows that svm-scale has not changed"
+        )),
+    }
+    Ok(())
+}
+
+/// The reason why a model cannot be a LIBSVM file, with the remedy if its columns are standardised.
+fn with_remedy(error: riesz::Error, saved: &SavedModel) -> Failure {
+    let is_standardised =
+        saved.model.model_card.iter().any(|entry| entry.name == "standardised" && entry.value == "yes");
+    match is_standardised {
+        true => Failure::input(format!(
+            "{error}; the model was fitted to standardised columns: fit it with --no-standardise and one \
+             length scale, such as --kernel 'rbf(length_scale=2)'"
+        )),
+        false => error.into(),
+    }
 }

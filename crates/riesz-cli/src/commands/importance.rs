@@ -1,11 +1,13 @@
 //! `riesz importance`.
 
+mod program;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::format::model::SavedModel;
-use riesz::global::{Curve, Labels, Sage, SageValues};
+use riesz::global::{Curve, Labels, Sage, SageValues, SampledIndices};
 use riesz::model_card::CardEntry;
 use riesz::table::level_of_text;
 use riesz::{Background, Explanation, Matrix, Sensitivity, SobolIndices, Table, ValueIndex};
@@ -19,6 +21,7 @@ use crate::console::{Console, printable, with_progress};
 use crate::exit::{Failure, Result};
 use crate::explain_run::Certificate;
 use crate::io::columns::Columns;
+use crate::io::input::OpenTable;
 use crate::io::models::read_model;
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
@@ -40,14 +43,16 @@ Examples:
   riesz importance m.riesz test.csv --target price         SAGE values: how features reduce the loss
   riesz importance m.riesz test.csv --target price --background train.csv -o sage.csv
   riesz importance m.riesz new.csv --unseen none --missing impute
+  riesz importance 'cmd:python3 forest.py' train.csv --ignore price
 
 Without --target: shares of the variance of the model's output, which are exact for features that
 are independent of each other, each distributed as in the rows. With --target: the reduction of the
 mean squared error, or of the log loss for classes, by each feature. An output whose variance does
-not exceed its error has no shares: their cells are empty. For the mean |value| of explained rows
-see 'riesz explain' and 'riesz plot bar'.")]
+not exceed its error has no shares: their cells are empty. Shares of a program are estimates with
+standard errors; its inputs are all columns of the rows but those of --target and --ignore. For the
+mean |value| of explained rows see 'riesz explain' and 'riesz plot bar'.")]
 pub struct Args {
-    /// Model file (riesz, or LIBSVM)
+    /// Model file (riesz, or LIBSVM), or 'cmd:COMMAND': a program, as for 'riesz explain'
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Table of rows, CSV or Parquet; '-' is standard input; other columns are ignored
@@ -64,8 +69,15 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100, requires = "target")]
     pub background_rows: usize,
     /// With --target: number of random orders of features, if there are too many coalitions to visit all
-    #[arg(long, value_name = "N", default_value_t = 256, requires = "target")]
-    pub orders: usize,
+    /// [default: 256]
+    #[arg(long, value_name = "N", requires = "target")]
+    pub orders: Option<usize>,
+    /// For a program without --target: number of rows at which it is called [default: 65536]
+    #[arg(long, value_name = "N", conflicts_with = "target")]
+    pub evaluations: Option<usize>,
+    /// For a program: columns of the rows that are no inputs of it
+    #[arg(long, value_name = "COL,…")]
+    pub ignore: Vec<String>,
     /// Index whose shares of the variance tables and pictures show, as for 'riesz explain'
     #[arg(long, value_name = "INDEX", default_value = "shapley", conflicts_with = "target")]
     pub index: ValueIndex,
@@ -108,6 +120,7 @@ struct ImportanceOutput {
 /// The attributed quantity: the variance of the output, or the loss.
 enum Importance {
     Variance(SobolIndices),
+    Estimated(SampledIndices),
     Loss(SageValues, Explanation),
 }
 
@@ -115,6 +128,7 @@ impl Importance {
     fn overall(&self) -> Overall<'_> {
         match self {
             Self::Variance(indices) => Overall::Variance(indices),
+            Self::Estimated(indices) => Overall::Estimated(indices),
             Self::Loss(values, explanation) => Overall::Loss { values, explanation },
         }
     }
@@ -122,6 +136,7 @@ impl Importance {
     fn explanation(&mut self) -> &mut Explanation {
         match self {
             Self::Variance(indices) => &mut indices.explanation,
+            Self::Estimated(indices) => &mut indices.explanation,
             Self::Loss(_, explanation) => explanation,
         }
     }
@@ -132,17 +147,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let form = Form::choose(path, global, RESULTS)?;
     let rows = args.features.open(&args.table, &args.rows)?;
-    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
-    let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
-    let column_names: Vec<String> = names.iter().chain(&args.target).cloned().collect();
-    let columns = Columns::read(rows, &column_names)?;
-    let (x, mut facts) = rows_for_model(&columns, &saved, args.cells, &console)?;
-    let mut result = match args.target.as_slice() {
-        [] => variance_importance(args, &saved, x, matches!(form, Form::Page), &console)?,
-        target => {
-            let labels = labels(&saved, &columns, target)?;
-            loss_importance(args, global, &saved, (x, labels), &mut facts, &console)?
-        }
+    let (mut result, facts) = match crate::program::command(&args.model) {
+        Some(command) => (program::importance(args, global, command, rows, &console)?, Vec::new()),
+        None => model_importance(args, global, rows, matches!(form, Form::Page), &console)?,
     };
     let run = &mut result.importance.explanation().provenance.run;
     run.push(CardEntry::new("rows", args.rows.display().to_string()));
@@ -181,6 +188,33 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     certificate.check()
 }
 
+/// The importance of features for a model, and provenance entries of its rows.
+fn model_importance(
+    args: &Args,
+    global: &Global,
+    rows: OpenTable,
+    curves: bool,
+    console: &Console,
+) -> Result<(ImportanceOutput, Vec<CardEntry>)> {
+    let of_programs = [("--evaluations", args.evaluations.is_some()), ("--ignore", !args.ignore.is_empty())];
+    if let Some((option, _)) = of_programs.iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::input(format!("{option} is an option for programs: leave it out")));
+    }
+    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
+    let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
+    let column_names: Vec<String> = names.iter().chain(&args.target).cloned().collect();
+    let columns = Columns::read(rows, &column_names)?;
+    let (x, mut facts) = rows_for_model(&columns, &saved, args.cells, console)?;
+    let output = match args.target.as_slice() {
+        [] => variance_importance(args, &saved, x, curves, console)?,
+        target => {
+            let labels = labels(&saved, &columns, target)?;
+            loss_importance(args, global, &saved, (x, labels), &mut facts, console)?
+        }
+    };
+    Ok((output, facts))
+}
+
 /// The rows in the model's columns, and provenance entries about cells that the model cannot use.
 pub(super) fn rows_for_model(
     columns: &Columns,
@@ -194,13 +228,16 @@ pub(super) fn rows_for_model(
     Ok((table, facts))
 }
 
+fn number_labels(columns: &Columns, target: &[String]) -> Result<Labels> {
+    let targets = target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
+    let numbers = (0..targets[0].len()).flat_map(|i| targets.iter().map(move |column| column[i])).collect();
+    Ok(Labels::Numbers(Matrix::from_row_major(targets[0].len(), targets.len(), numbers)))
+}
+
 fn labels(saved: &SavedModel, columns: &Columns, target: &[String]) -> Result<Labels> {
     let (model, name) = (&saved.model, &target[0]);
     if model.classes.is_empty() {
-        let targets = target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
-        let numbers =
-            (0..targets[0].len()).flat_map(|i| targets.iter().map(move |column| column[i])).collect();
-        return Ok(Labels::Numbers(Matrix::from_row_major(targets[0].len(), targets.len(), numbers)));
+        return number_labels(columns, target);
     }
     let (levels, codes) = columns.levels(name)?;
     let class = |level: &String| {
@@ -347,17 +384,34 @@ fn loss_importance(
         }
     };
     let background = background.select_rows(&background.sample_rows(args.background_rows, global.seed));
-    let sage = Sage {
-        groups: groups.or_else(|| saved.groups.clone()),
-        permutations: args.orders,
-        seed: global.seed,
-        ..Sage::default()
-    };
+    let groups = groups.or_else(|| saved.groups.clone());
+    let sage = Sage { groups, seed: global.seed, ..sage(args) };
     let message = format!("attributing the loss of {} rows", x.rows());
     let sage_values = with_progress(console, &message, &sage.progress, || {
         sage.run(model, &x, &labels, &Background::from(background))
     })?;
     let explanation = sage_values.explanation(model, &x, global.seed)?;
+    loss_output(args, sage_values, explanation, console)
+}
+
+/// The computation of SAGE values that the options describe.
+fn sage(args: &Args) -> Sage {
+    let default = Sage::default();
+    Sage { permutations: args.orders.unwrap_or(default.permutations), ..default }
+}
+
+/// SAGE values in all output formats.
+fn loss_output(
+    args: &Args,
+    sage_values: SageValues,
+    explanation: Explanation,
+    console: &Console,
+) -> Result<ImportanceOutput> {
+    if args.orders.is_some() && sage_values.sampling_error.is_none() {
+        console.note(
+            "note: --orders has no effect: all coalitions were evaluated, which needs no random orders",
+        );
+    }
     let order = order(&sage_values.values);
     let ordered = |list: &[f64]| Cells::Numbers(order.iter().map(|&j| list[j]).collect());
     let names = order.iter().map(|&j| sage_values.players[j].name.clone()).collect();

@@ -1,22 +1,29 @@
 //! `riesz verify`.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+mod comparison;
+mod recomputed;
+
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::explainer::PredictionFunction;
 use riesz::format::explanation_json::SavedExplanation;
-use riesz::{ColumnKind, Exactness, Explanation, Game, Table};
-use serde_json::{Value, json};
+use riesz::{Exactness, Explanation, Game};
+use serde_json::Value;
 
+use self::comparison::{Comparison, Differences, records, text, verdict};
+use self::recomputed::{compare, fact, place, positions};
 use crate::args::{CellArgs, FeatureArgs, GameArgs, Global, TableArgs};
-use crate::console::{Console, aligned};
+use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::explain_run::{ExplainRequest, Explaining};
 use crate::io::input::{described, name_of};
 use crate::io::model_rows::ModelRows;
 use crate::io::models::{FileContent, read_any, read_model};
 use crate::io::output::write_all;
+use crate::program;
 use crate::question_args::asks_for_probabilities;
 
 /// Largest accepted error of an estimate, in standard errors.
@@ -28,30 +35,44 @@ const STANDARD_ERRORS: f64 = 5.0;
 Examples:
   riesz verify why.json --model m.riesz --rows new.csv --background train.csv
   riesz verify why.csv --model svm.model --rows new.csv --columns age,bmi,bp --game functional
+  riesz verify why.json --model 'cmd:python3 forest.py' --rows new.csv --background train.csv
+  riesz verify why.json --model m.riesz --rows new.csv --background train.csv --sample-rows 20
 
-Explains the rows again, in the explanation's game and with its index, and compares predictions,
-base values, sums, values and the explained rows. Two numbers agree if they differ by at most twice
-the bound that this command proves, and --tolerance times the largest number of their kind; the
-bounds that the file states are not used. Estimates may also differ by 5 standard errors; those that
-the file states are not checked, and the output repeats them. If the game is unknown, or its
-background or baseline is not given, only predictions and sums are compared, and the output says so.
-The model card and the decisions of a classifier are not checked. Checksums of files are information
-only. Exit code 1: something does not agree.")]
+Explains the rows again and compares. The first line is the verdict; numbers that differ are listed.
+Exit code 1: something does not agree.
+
+Checked: sums, predictions, base values, values, the explained rows, and the classes and
+probabilities of a classifier. Settings and index are those that the file states, unless options
+change them; --seed is used if the file states no seed, and for --sample-rows.
+
+Two numbers agree if they differ by at most twice the bound that this command proves, and
+--tolerance times the largest number of their kind; bounds that the file states are not used.
+Estimates from the same coalitions or orders, with the seed that the file states, are compared in
+this way too, with their standard errors. Other estimates may differ by 5 standard errors, stated and
+recomputed ones. If the game is unknown, or its background or baseline is not given, only
+predictions and sums are compared.
+
+Not checked: the model card, that this model is the one in use, and whether the background is a
+sensible one. Checksums of files are information only: a rewritten file may hold the same numbers.
+A program must give the same answers each time.")]
 pub struct Args {
     /// Explanation to check, by any program: JSON of 'riesz explain', or a table of values (CSV, Parquet)
     /// with the columns row, output, base_value, prediction and residual, and one column per feature
     #[arg(value_hint = ValueHint::FilePath)]
     pub explanation: PathBuf,
-    /// Model file that the explanation is about
+    /// Model file that the explanation is about, or 'cmd:COMMAND': a program, as for 'riesz explain'
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Table of the explained rows; the explanation's column 'row' numbers them from 0
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
+    /// Check only N of the explained rows, drawn with --seed [default: all]; sums are checked in all rows
+    #[arg(long, value_name = "N")]
+    pub sample_rows: Option<NonZeroUsize>,
     /// Accepted difference of numbers beyond their bounds, relative to the largest number of their kind
     #[arg(long, value_name = "SHARE", default_value_t = 1e-9)]
     pub tolerance: f64,
-    /// Options of the explanation; game and index are those of the file unless they are given.
+    /// Options of the explanation; those that are not given are taken from the file.
     #[command(flatten)]
     pub game: GameArgs,
     /// Where to write the result [default: standard output]
@@ -68,46 +89,6 @@ pub struct Args {
     pub cells: CellArgs,
 }
 
-/// The result of comparing one kind of numbers.
-struct Comparison {
-    subject: &'static str,
-    /// Whether the numbers agree; `None` if they could not be compared.
-    agrees: Option<bool>,
-    finding: String,
-}
-
-/// Statistics of differences between actual and expected numbers, each with an allowed difference.
-#[derive(Default)]
-struct Differences {
-    count: usize,
-    largest: f64,
-    allowed: f64,
-    /// Description of the first difference beyond the allowed one.
-    first_beyond: Option<String>,
-}
-
-impl Differences {
-    fn add(&mut self, actual: f64, expected: f64, allowed: f64, location: impl FnOnce() -> String) {
-        let difference = (actual - expected).abs();
-        self.count += 1;
-        self.largest = self.largest.max(difference);
-        self.allowed = self.allowed.max(allowed);
-        if (difference.is_nan() || difference > allowed) && self.first_beyond.is_none() {
-            self.first_beyond =
-                Some(format!("{}: {actual} instead of {expected}, allowed {allowed:.1e}", location()));
-        }
-    }
-
-    fn compared(self, subject: &'static str) -> Comparison {
-        let Self { count, largest, allowed, first_beyond: first_excess } = self;
-        let finding = match &first_excess {
-            None => format!("{count} agree within {largest:.1e} (allowed {allowed:.1e})"),
-            Some(place) => format!("differ by up to {largest:.1e}; first {place}"),
-        };
-        Comparison { subject, agrees: Some(first_excess.is_none()), finding }
-    }
-}
-
 /// Explains the rows again, compares, and prints which numbers agree.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.is_json_requested()?;
@@ -117,51 +98,84 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             args.tolerance
         )));
     }
-    let explanation = match read_any(&args.explanation, None, &FeatureArgs::default())? {
-        FileContent::Explanation(saved, _) => saved.explanation,
+    let stated = match read_any(&args.explanation, None, &FeatureArgs::default())? {
+        FileContent::Explanation(saved, _) => saved,
         FileContent::Model(..) => {
             let name = name_of(&args.explanation);
             return Err(Failure::input(format!("{name} is a model: give an explanation to check")));
         }
     };
-    let rows = args.features.open(&args.table, &args.rows)?;
-    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
-    let (table, game) = (args.features.tables(&args.table), question(args, &explanation));
-    let (features, cells, seed) = (&args.features, args.cells, global.seed);
-    let request = ExplainRequest { game: &game, table: &table, features, cells, seed, variance: false };
-    let mut comparisons = Vec::new();
-    match without_rows(&game) {
-        Some(missing) => {
-            let (model, probabilities) = (&saved.model, asks_for_probabilities(&game));
-            let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
-            let (policy, width) = (args.cells.for_model(&model.support_points)?, model.columns().len());
-            let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
-            comparisons.push(sums(&explanation, &HashMap::new(), args.tolerance));
-            comparisons.push(compare_predictions(&explanation, &function, rows, args.tolerance)?);
-            for subject in ["base values", "values"] {
-                let finding = format!("not compared: {missing}");
-                comparisons.push(Comparison { subject, agrees: None, finding });
-            }
-        }
-        None => {
-            let explaining = Explaining::new((&saved, &args.model), rows, &request, &console)?;
-            comparisons.extend(compare(&explanation, explaining, args.tolerance, &console)?);
-        }
-    }
-    comparisons.extend(stated_errors(&explanation));
-    comparisons.extend(files(args, &explanation)?);
-    write(args.output.as_deref(), as_json, &comparisons)?;
-    let failed = comparisons.iter().find(|comparison| comparison.agrees == Some(false));
-    failed.map_or(Ok(()), |comparison| {
-        Err(Failure::Check(format!("{} do not agree: {}", comparison.subject, comparison.finding)))
-    })
+    let explanation = &stated.explanation;
+    let files = recorded_files(args, explanation)?;
+    let selected = args.sample_rows.map(|count| {
+        let rows = explanation.data.sample_rows(count.get(), global.seed);
+        rows.into_iter().map(|position| explanation.row_numbers[position]).collect::<HashSet<_>>()
+    });
+    let scope = selected.as_ref().map(|rows| format!("{} of {} rows", rows.len(), explanation.rows()));
+    let mut comparisons = recompute(args, &stated, selected, (&files, global.seed), &console)?;
+    let model = if program::command(&args.model).is_some() { "the program" } else { "the model" };
+    comparisons.insert(0, verdict(&comparisons, model, scope.as_deref()));
+    comparisons.extend(files.into_iter().map(|file| Comparison::information(file.name, file.finding)));
+    let result = if as_json { format!("{:#}\n", records(&comparisons)) } else { text(&comparisons) };
+    write_all(args.output.as_deref(), result.as_bytes())?;
+    let failed = comparisons.iter().skip(1).find(|comparison| comparison.agrees == Some(false));
+    failed.map_or(Ok(()), |comparison| Err(Failure::Check(comparison.failure())))
 }
 
-/// The explanation's own settings, except those that are given as options.
-fn question(args: &Args, explanation: &Explanation) -> GameArgs {
+/// Explains the rows again, as far as the given files allow, and compares.
+fn recompute(
+    args: &Args,
+    stated: &SavedExplanation,
+    selected: Option<HashSet<usize>>,
+    (files, seed): (&[RecordedFile], u64),
+    console: &Console,
+) -> Result<Vec<Comparison>> {
+    let explanation = &stated.explanation;
+    let rows = args.features.open(&args.table, &args.rows)?;
+    let (table, mut game) = (args.features.tables(&args.table), question(args, explanation, files));
+    let seed = stated_seed(explanation).unwrap_or(seed);
+    let (features, cells, quiet) = (&args.features, args.cells, Console::new(true));
+    let variance = fact(explanation, "explained").is_some_and(|text| text.starts_with("the variance"));
+    let missing = without_rows(&game);
+    if let Some(command) = program::command(&args.model) {
+        missing.map_or(Ok(()), |missing| Err(Failure::input(missing)))?;
+        ignore_other_columns(&mut game, args, explanation)?;
+        let request = ExplainRequest { game: &game, table: &table, features, cells, seed, variance };
+        let explaining = Explaining::from_program(command, rows, &request, &quiet)?;
+        return compare(stated, explaining, args.tolerance, selected, console);
+    }
+    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
+    let request = ExplainRequest { game: &game, table: &table, features, cells, seed, variance };
+    let Some(missing) = missing.filter(|_| !variance) else {
+        let explaining = Explaining::new((&saved, &args.model), rows, &request, &quiet)?;
+        return compare(stated, explaining, args.tolerance, selected, console);
+    };
+    let (model, probabilities) = (&saved.model, asks_for_probabilities(&game));
+    let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
+    let (policy, width) = (args.cells.for_model(&model.support_points)?, model.columns().len());
+    let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
+    Ok(vec![
+        sums(explanation, &HashMap::new(), args.tolerance),
+        compare_predictions(explanation, &function, rows, args.tolerance)?,
+        Comparison::skipped("base values", missing),
+        Comparison::skipped("values", missing),
+    ])
+}
+
+/// The seed that the explanation states.
+fn stated_seed(explanation: &Explanation) -> Option<u64> {
+    match &explanation.exactness {
+        Exactness::Estimated { sampling: Some(sampling), .. } => Some(sampling.seed),
+        _ => fact(explanation, "seed")?.parse().ok(),
+    }
+}
+
+/// The settings that the explanation states, except those that are given as options. If its background is
+/// the given file, the number of background rows is the stated one too.
+fn question(args: &Args, explanation: &Explanation, files: &[RecordedFile]) -> GameArgs {
     let settings = args.game.settings.clone();
-    let run = &explanation.provenance.run;
-    let probabilities = run.iter().any(|f| f.name == "explained" && f.value == "probabilities");
+    let is_other_game = settings.value("game").is_some_and(|game| game != &explanation.provenance.game[..]);
+    let probabilities = fact(explanation, "explained") == Some("probabilities");
     let settings = settings.or("index", Value::from(explanation.index.to_string()));
     // A text table does not name its game.
     let settings = match explanation.provenance.game.as_str() {
@@ -169,7 +183,28 @@ fn question(args: &Args, explanation: &Explanation) -> GameArgs {
         _ => settings,
     };
     let settings = if probabilities { settings.or("probabilities", Value::from(true)) } else { settings };
-    GameArgs { settings, ..args.game.clone() }
+    let settings = match fact(explanation, "settings") {
+        // The uncertainty of values is not compared.
+        Some(text) if !is_other_game => settings.or_text(text).excluding(&["covariance"]),
+        _ => settings,
+    };
+    let is_same_background = files.iter().any(|file| file.name == BACKGROUND && file.is_same == Some(true));
+    let stated_rows = fact(explanation, "background rows").and_then(|count| count.parse().ok());
+    let stated_rows = stated_rows.filter(|_| is_same_background && args.game.background.is_some());
+    GameArgs { settings, background_rows: args.game.background_rows.or(stated_rows), ..args.game.clone() }
+}
+
+/// Ignores the columns of the background that are no features of the explanation of a program.
+fn ignore_other_columns(game: &mut GameArgs, args: &Args, explanation: &Explanation) -> Result<()> {
+    let columns = explanation.data.columns();
+    let background = game.background.as_ref().or(game.baseline.as_ref());
+    if let (Some(path), true, false) = (background, game.ignore.is_empty(), columns.is_empty()) {
+        let header = args.table.source(path).open()?.header().to_vec();
+        let is_weight = |name: &String| game.background_weights.as_ref() == Some(name);
+        let is_other = |name: &String| !is_weight(name) && columns.iter().all(|column| column.name != *name);
+        game.ignore = header.into_iter().filter(is_other).collect();
+    }
+    Ok(())
 }
 
 /// A message about the rows that the game needs, if they are missing.
@@ -202,8 +237,8 @@ fn compare_predictions(
             if let Some(position) = positions.get(&(row + i)) {
                 for (o, &p) in outputs.iter().enumerate() {
                     let g = position * explanation.outputs() + o;
-                    let location = || format!("row {}, output {}", row + i, explanation.output_names[o]);
-                    differences.add(explanation.predictions[g], predictions[(i, p)], size, location);
+                    let place = || place(explanation, *position, o, None);
+                    differences.add(explanation.predictions[g], predictions[(i, p)], size, place);
                 }
             }
         }
@@ -227,197 +262,61 @@ fn largest(numbers: &[f64]) -> f64 {
     numbers.iter().filter(|v| v.is_finite()).fold(0.0_f64, |maximum, v| maximum.max(v.abs()))
 }
 
-/// Compares with a new explanation of the same rows: predictions, base values and values.
-fn compare(
-    explanation: &Explanation,
-    explaining: Explaining<'_>,
-    tolerance: f64,
-    console: &Console,
-) -> Result<Vec<Comparison>> {
-    let mut unmatched: HashMap<usize, usize> =
-        explanation.row_numbers.iter().enumerate().map(|(position, row)| (*row, position)).collect();
-    let (mut predictions, mut bases, mut values) =
-        (Differences::default(), Differences::default(), Differences::default());
-    let (mut cells, mut bounds) = (Differences::default(), HashMap::new());
-    let quiet = Console::new(true);
-    let sizes = [&explanation.predictions, &explanation.base_values, &explanation.values]
-        .map(|numbers| tolerance * largest(numbers));
-    let mut check = |chunk: SavedExplanation| -> Result<()> {
-        let computed = chunk.explanation;
-        let outputs = positions(&explanation.output_names, &computed.output_names, "output")?;
-        let names = |values_of: &Explanation| {
-            (0..values_of.sets()).map(|k| values_of.set_name(k)).collect::<Vec<_>>()
-        };
-        let sets = match computed.sets() {
-            0 => Vec::new(),
-            _ => positions(&names(explanation), &names(&computed), "feature")?,
-        };
-        for (i, row) in computed.row_numbers.iter().enumerate() {
-            let Some(position) = unmatched.remove(row) else { continue };
-            compare_cells((&explanation.data, position), (&computed.data, i), *row, &mut cells);
-            for (o, &p) in outputs.iter().enumerate() {
-                let (g, f) = (position * explanation.outputs() + o, i * computed.outputs() + p);
-                let bound = 2.0 * proved_bound(&computed, f);
-                bounds.insert(g, bound);
-                let location = || format!("row {row}, output {}", explanation.output_names[o]);
-                predictions.add(
-                    explanation.predictions[g],
-                    computed.predictions[f],
-                    bound + sizes[0],
-                    location,
-                );
-                bases.add(explanation.base_values[g], computed.base_values[f], bound + sizes[1], location);
-                for (k, &l) in sets.iter().enumerate() {
-                    let estimates = sampling_error(explanation, g, k) + sampling_error(&computed, f, l);
-                    let bound = bound + estimates + sizes[2];
-                    let location = || format!("row {row}, {}", explanation.set_name(k));
-                    let [saved_value, computed_value] =
-                        [explanation.row_values(position, o)[k], computed.row_values(i, p)[l]];
-                    values.add(saved_value, computed_value, bound, location);
-                }
-            }
-        }
-        Ok(())
-    };
-    explaining.for_each_chunk(&quiet, &mut check, false)?;
-    check_rows_exist(unmatched.keys())?;
-    console.note(format!("{} rows compared", explanation.rows()));
-    let cells = match cells.count {
-        0 => Comparison { subject: "cells of the rows", agrees: None, finding: "not in the file".into() },
-        _ => cells.compared("cells of the rows"),
-    };
-    Ok(vec![
-        sums(explanation, &bounds, tolerance),
-        predictions.compared("predictions"),
-        bases.compared("base values"),
-        values.compared("values"),
-        cells,
-    ])
-}
-
-/// The position in `actual` of each name in `expected`; the names must be the same up to order.
-fn positions(expected: &[String], actual: &[String], kind: &str) -> Result<Vec<usize>> {
-    let position_of: HashMap<&String, usize> =
-        actual.iter().enumerate().map(|(position, name)| (name, position)).collect();
-    let positions = expected.iter().map(|name| {
-        position_of.get(name).copied().ok_or_else(|| {
-            let actual_names = riesz::error::listed(actual);
-            Failure::Check(format!(
-                "the explanation has the {kind} '{name}', but the model has: {actual_names}"
-            ))
-        })
-    });
-    let positions = positions.collect::<Result<Vec<_>>>()?;
-    match actual.iter().find(|name| !expected.contains(name)) {
-        Some(missing) => Err(Failure::Check(format!("the explanation lacks the {kind} '{missing}'"))),
-        None => Ok(positions),
-    }
-}
-
-/// Compares the cells of a row in two tables, for the columns that both have.
-fn compare_cells(
-    (stated, position): (&Table, usize),
-    (computed, i): (&Table, usize),
-    row: usize,
-    cells: &mut Differences,
-) {
-    for (j, column) in stated.columns().iter().enumerate() {
-        let Some(l) = computed.columns().iter().position(|other| other.name == column.name) else { continue };
-        let location = || format!("row {row}, {}", column.name);
-        let pair = (stated.get(position, j), computed.get(i, l));
-        let (stated_cell, computed_cell) = match (&column.kind, &computed.columns()[l].kind) {
-            // Levels are compared by name: codes depend on the table.
-            (ColumnKind::Categorical { levels }, ColumnKind::Categorical { levels: others }) => {
-                let is_same = levels.get(pair.0 as usize) == others.get(pair.1 as usize);
-                (pair.1 + f64::from(u8::from(!is_same)), pair.1)
-            }
-            _ => pair,
-        };
-        cells.add(stated_cell, computed_cell, 0.0, location);
-    }
-}
-
-/// The proved bound on errors for row and output `g`; 0 if values are not exact.
-fn proved_bound(explanation: &Explanation, g: usize) -> f64 {
-    match &explanation.exactness {
-        Exactness::Exact { bound } => bound[g],
-        _ => 0.0,
-    }
-}
-
-/// The allowed sampling error of the value of set `k` for row and output `g`: 0 if it is not estimated.
-fn sampling_error(explanation: &Explanation, g: usize, k: usize) -> f64 {
-    match &explanation.exactness {
-        Exactness::Estimated { std_error, .. } => {
-            STANDARD_ERRORS * std_error.get(g * explanation.sets() + k).copied().unwrap_or(0.0)
-        }
-        _ => 0.0,
-    }
-}
-
-/// Repeats the standard errors that the file states: they widen the allowed differences, and nothing checks
-/// them.
-fn stated_errors(explanation: &Explanation) -> Option<Comparison> {
-    let Exactness::Estimated { std_error, .. } = &explanation.exactness else { return None };
-    let finding = format!(
-        "stated by the file, up to {:.1e}, and not checked: values may differ by {STANDARD_ERRORS} of them",
-        largest(std_error)
-    );
-    Some(Comparison { subject: "standard errors", agrees: None, finding })
-}
-
 /// Compares the sum of base value and values with the prediction. `bounds` has the allowed difference for
 /// each row and output that was computed.
 fn sums(explanation: &Explanation, bounds: &HashMap<usize, f64>, tolerance: f64) -> Comparison {
-    let subject = "sums";
     if !explanation.index.is_efficient() || !explanation.is_complete() {
-        let finding = format!("not compared: values of the index {} do not add up", explanation.index);
-        return Comparison { subject, agrees: None, finding };
+        let reason = format!("values of the index {} do not add up", explanation.index);
+        return Comparison::skipped("sums", reason);
     }
     let size = tolerance * largest(&explanation.predictions);
+    let words = Some(["sum of the values and the base value", "prediction"]);
     let mut differences = Differences::default();
+    differences.words = words;
     for (g, residual) in explanation.residuals().into_iter().enumerate() {
-        let (row, output) = (explanation.row_numbers[g / explanation.outputs()], g % explanation.outputs());
-        let location = || format!("row {row}, output {}", explanation.output_names[output]);
+        let (position, output) = (g / explanation.outputs(), g % explanation.outputs());
         let allowed = bounds.get(&g).copied().unwrap_or(0.0) + size;
-        differences.add(explanation.predictions[g] - residual, explanation.predictions[g], allowed, location);
+        let prediction = explanation.predictions[g];
+        let place = || place(explanation, position, output, None);
+        differences.add(prediction - residual, prediction, allowed, place);
     }
-    differences.compared(subject)
+    differences.compared("sums")
 }
 
-/// Compares files with those that the explanation names by their SHA-256. A rewritten file differs even if
-/// its content means the same, so a difference is reported but is not a failure.
-fn files(args: &Args, explanation: &Explanation) -> Result<Vec<Comparison>> {
-    let digest = |text: &str| text.rsplit_once("(SHA-256 ").map(|(_, digest_text)| digest_text.to_string());
-    let background = args.game.background.as_deref().or(args.game.baseline.as_deref());
-    let named = [
-        ("model file", Some(args.model.as_path())),
-        ("rows", Some(args.rows.as_path())),
-        ("background", background),
-    ];
-    let mut comparisons = Vec::new();
-    for (subject, path) in named {
-        let fact = explanation.provenance.run.iter().find(|fact| fact.name == subject);
-        let (Some(fact), Some(path)) = (fact.and_then(|fact| digest(&fact.value)), path) else { continue };
-        let is_same = digest(&described(path)?) == Some(fact);
-        let finding = if is_same { "the same file" } else { "not the file that was explained" };
-        comparisons.push(Comparison { subject, agrees: None, finding: finding.into() });
-    }
-    Ok(comparisons)
+/// The name of the provenance entry of the background or the baseline.
+const BACKGROUND: &str = "background";
+
+/// A file that was given, and its comparison with the one that the explanation records.
+struct RecordedFile {
+    name: &'static str,
+    /// Whether the content is the recorded one; `None` if no checksum is recorded.
+    is_same: Option<bool>,
+    finding: String,
 }
 
-fn write(path: Option<&Path>, as_json: bool, comparisons: &[Comparison]) -> Result<()> {
-    let text = if as_json {
-        let record = |comparison: &Comparison| {
-            let Comparison { subject, agrees, finding } = comparison;
-            json!({ "what": subject, "agrees": agrees, "words": finding })
-        };
-        format!("{:#}\n", Value::from(comparisons.iter().map(record).collect::<Vec<_>>()))
-    } else {
-        let fact = |comparison: &Comparison| {
-            riesz::model_card::CardEntry::new(comparison.subject, &comparison.finding)
-        };
-        aligned(&comparisons.iter().map(fact).collect::<Vec<_>>())
+/// Compares the SHA-256 checksums of the given files with those that the explanation records. A rewritten
+/// file differs even if its content means the same, so a difference is reported but is not a failure.
+fn recorded_files(args: &Args, explanation: &Explanation) -> Result<Vec<RecordedFile>> {
+    let digest = |text: &str| {
+        let digest_text = text.rsplit_once("(SHA-256 ").map(|(_, digest_text)| digest_text);
+        digest_text.map(|digest_text| digest_text.trim_end_matches(')').to_string())
     };
-    write_all(path, text.as_bytes())
+    let background = args.game.background.as_deref().or(args.game.baseline.as_deref());
+    let model = Some(args.model.as_path()).filter(|model| program::command(model).is_none());
+    let named = [("model file", model), ("rows", Some(args.rows.as_path())), (BACKGROUND, background)];
+    let files = named.into_iter().filter_map(|(name, path)| Some((name, path?)));
+    let compared = files.map(|(name, path)| {
+        let [recorded, actual] = [fact(explanation, name).and_then(digest), digest(&described(path)?)];
+        let is_same = recorded.as_ref().zip(actual.as_ref()).map(|(recorded, actual)| recorded == actual);
+        let finding = match (is_same, recorded, actual) {
+            (Some(true), ..) => "the same file as recorded".into(),
+            (Some(false), Some(recorded), Some(actual)) => format!(
+                "not the file that was explained: its SHA-256 is {actual}, the explanation records {recorded}"
+            ),
+            (_, None, _) => "no checksum is recorded".into(),
+            _ => "no file with a checksum is given".into(),
+        };
+        Ok(RecordedFile { name, is_same, finding })
+    });
+    compared.collect()
 }

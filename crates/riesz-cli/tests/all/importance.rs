@@ -162,3 +162,72 @@ fn components_have_mean_zero() {
     place.bad("effects m.riesz train.csv --of a,b,c", "these have 3");
     place.bad("effects m.riesz train.csv --of a --output-name z -o w.svg", "there is no output 'z'");
 }
+
+/// A linear function of independent features: the shares are those of the variances of its terms.
+#[test]
+fn variances_of_programs_are_estimated() {
+    let place = towns();
+    let program = ["importance", "cmd:awk -F, 'NR > 1 {print 3 * $1 - 2 * $2}'", "train.csv"];
+    let run = |options: &str| {
+        let output = place.command().args(program).args(options.split_whitespace()).output().unwrap();
+        let (out, err) = crate::common::texts(&output);
+        assert!(output.status.success(), "{options}: {err}");
+        out
+    };
+    run("--ignore c,y,class --evaluations 7000 --seed 2 -o w.csv");
+    let table = cells(&place.read("w.csv"));
+    let train = cells(&place.read("train.csv"));
+    let variance = |j: usize| {
+        let column: Vec<f64> = train[1..].iter().map(|row| number(&row[j])).collect();
+        let mean = column.iter().sum::<f64>() / column.len() as f64;
+        column.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / column.len() as f64
+    };
+    let (a, b) = (9.0 * variance(0), 4.0 * variance(1));
+    let shares = [("a", a / (a + b)), ("b", b / (a + b))];
+    for line in &table[1..] {
+        let truth = shares.iter().find(|(name, _)| *name == line[1]).unwrap().1;
+        for k in [2, 4, 6] {
+            let (share, error) = (number(&line[k]), number(&line[k + 1]));
+            assert!(error < 0.05 && (share - truth).abs() < 4.0 * error, "{line:?} {truth}");
+        }
+    }
+    assert_eq!(table.len(), 3);
+    let text = run("--ignore c,y,class --evaluations 700");
+    assert!(text.contains("Estimates ± standard errors, from 700 rows"), "{text}");
+    for file in ["w.json", "w.html", "w.svg", "w.parquet"] {
+        run(&format!("--ignore c,y,class --evaluations 700 -o {file}"));
+    }
+    assert!(place.read("w.html").contains("awk -F,") && place.read("w.svg").contains("95 % interval"));
+    let json: Value = serde_json::from_str(&place.read("w.json")).unwrap();
+    assert!(json["format"] == "riesz-sobol-estimates" && json["evaluations"] == 700, "{json}");
+    place.bad("importance m.riesz train.csv --evaluations 900", "--evaluations is an option for programs");
+    place.bad("importance cmd:cat train.csv --ignore c,y,class --evaluations 5", "give at least 14");
+    place.bad("importance cmd:cat train.csv --ignore c,y,class --index k-sii", "--index needs a model");
+}
+
+/// A program that predicts with a model's file has the model's SAGE values, which come from its kernel.
+#[test]
+fn losses_of_programs_are_those_of_the_model_that_they_call() {
+    let place = towns();
+    let binary = env!("CARGO_BIN_EXE_riesz");
+    for (model, target, columns, ignored) in
+        [("m.riesz", "y", "2", "class"), ("c.riesz", "class", "3,4", "y")]
+    {
+        let options = format!("train.csv --target {target} --background-rows 5 --format csv");
+        let expected = cells(&place.good(&format!("importance {model} {options}")).0);
+        let program = format!("cmd:{binary} predict {model} - -q | cut -d, -f{columns}");
+        let options = format!("{options} --ignore {ignored} --orders 9");
+        let mut command = place.command();
+        let output =
+            command.args(["importance", &program]).args(options.split_whitespace()).output().unwrap();
+        let (out, err) = crate::common::texts(&output);
+        assert!(output.status.success() && err.contains("--orders has no effect"), "{err}");
+        let actual = cells(&out);
+        assert_eq!(actual.len(), expected.len());
+        for (actual, expected) in actual[1..].iter().zip(&expected[1..]) {
+            assert_eq!(actual[0], expected[0]);
+            let (value, truth) = (number(&actual[1]), number(&expected[1]));
+            assert!((value - truth).abs() < 1e-6 * truth.abs().max(1.0), "{target}: {value} {truth}");
+        }
+    }
+}

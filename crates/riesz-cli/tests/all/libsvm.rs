@@ -200,7 +200,8 @@ fn explanations_are_verified() {
             let game = if file == &"why.csv" && made.is_empty() { "--game functional" } else { "" };
             let (out, _) =
                 place.good(&format!("verify {file} --model m.model --rows n.csv {verify_options} {game}"));
-            let compared = if made.contains("banzhaf") { 3 } else { 4 } + usize::from(file.ends_with("json"));
+            let compared =
+                if made.contains("banzhaf") { 3 } else { 4 } + 2 * usize::from(file.ends_with("json"));
             assert_eq!(out.matches(" agree within").count(), compared, "{file} {made}: {out}");
         }
     }
@@ -223,7 +224,10 @@ fn explanations_are_verified() {
     place.write("few.csv", ROWS.lines().take(3).map(|line| format!("{line}\n")).collect::<String>());
     failed("verify why.json --model m.model --rows n.csv --background few.csv", "base values do not agree");
     place.write("other.csv", ROWS.replace("0.831", "0.832"));
-    failed("verify why.json --model m.model --rows other.csv", "predictions do not agree: differ by up to");
+    failed(
+        "verify why.json --model m.model --rows other.csv",
+        "predictions do not agree: 1 of 5 differ, by up to",
+    );
     place.good("explain m.model n.csv --background n.csv -o why.csv");
     let mut lines = cells(&place.read("why.csv"));
     lines[2][5] = (number(&lines[2][5]) + 1e-3).to_string();
@@ -232,7 +236,7 @@ fn explanations_are_verified() {
     let verify_options = "--model m.model --rows n.csv --background n.csv --game interventional";
     failed(
         &format!("verify moved.csv {verify_options}"),
-        "values do not agree: differ by up to 1.0e-3; first row 1, x0",
+        "values do not agree: 2 of 15 differ, by up to 1.0e-3; first row 1, feature x0",
     );
     lines[3][2] = "7".into();
     place.write("moved.csv", lines.iter().map(|line| line.join(",") + "\n").collect::<String>());
@@ -271,7 +275,7 @@ fn forged_explanations_are_refused() {
     let bounds = original["exactness"]["error_bound"].as_array().unwrap().len();
     moved["exactness"]["error_bound"] = vec![2.0; bounds].into();
     let (code, (_, err)) = verify(&moved);
-    assert!(code == Some(1) && err.contains("values do not agree: differ by up to 1.0e-3"), "{err}");
+    assert!(code == Some(1) && err.contains("values do not agree: 2 of 15 differ, by up to 1.0e-3"), "{err}");
 
     let values = original["values"].as_array().unwrap().len();
     moved["exactness"] = serde_json::json!({ "kind": "estimated", "std_error": vec![10.0; values] });

@@ -24,3 +24,4 @@ mod memory;
 mod prefer;
 mod tables;
 mod unknown_cells;
+mod verify;

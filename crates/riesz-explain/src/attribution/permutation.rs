@@ -23,6 +23,7 @@ use crate::explanation::{Exactness, Explanation, Sampling};
 use crate::game::{Game, ReferenceRows};
 use crate::kernel_model::default_names;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::question::{Question, ValueEstimator};
 use crate::random::{Random, SeedableRng, hash};
 use crate::table::{Column, Players, Table};
@@ -187,7 +188,8 @@ pub fn estimate<E: From<Error>>(
             std_error,
             sampling: Some(Sampling { evaluations: model.evaluations, seed }),
         },
-        provenance: question.provenance(Vec::new(), Vec::new()),
+        provenance: question
+            .provenance(Vec::new(), vec![CardEntry::new("orders per background row", orders)]),
         ..Explanation::of_rows(players, &default_names(m), rows.clone())
     })
 }

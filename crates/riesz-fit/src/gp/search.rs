@@ -243,7 +243,11 @@ pub fn maximise(
         let v = best.x[i];
         if low < high && (v <= low || v >= high) {
             let side = if v <= low { "lower" } else { "upper" };
-            warnings.push(format!("{name} ended at its {side} bound: widen the bounds or fix the parameter"));
+            let remedy = match v > low && name.contains("length_scale") {
+                true => "it is so long that the function hardly changes along its columns, which is harmless",
+                false => "widen the bounds or fix the parameter",
+            };
+            warnings.push(format!("{name} ended at its {side} bound: {remedy}"));
         }
     }
     if !best.converged {

@@ -42,7 +42,11 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     };
     let mut canvas = Canvas::new(options.theme);
     let over_rows_text = format!(", 95 % interval over {}", e.row_words()[1]);
-    let suffix = if over_rows.is_some() && e.rows() > 1 { &over_rows_text[..] } else { interval_label(e) };
+    let suffix = match (&over_rows, e.rows()) {
+        (_, 1) => interval_label(e),
+        (Some(_), _) => &over_rows_text[..],
+        (None, _) => sd.as_ref().map_or("", |_| interval_label(e)),
+    };
     // A single row has no mean.
     let mean = if e.rows() > 1 { "mean " } else { "" };
     x_axis(&mut canvas, scale, top, bottom, &format!("{mean}|{}|{suffix}", e.value_name()));

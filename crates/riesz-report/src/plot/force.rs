@@ -66,7 +66,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         "{}: features that raise the prediction push from the left, features that lower it from the right; \
          they meet at {prediction}.{}",
         row_title(e, row),
-        if e.uncertainty.is_some() { note } else { "" }
+        if has_intervals(e) { note } else { "" }
     );
     let title = format!("Forces on {}", e.row_name(row));
     canvas.finish(width, lowest_label + 18.0, &title, &about, "")

@@ -1,6 +1,6 @@
 //! Global importance of features: shares of the variance of an output, or reductions of a loss.
 
-use riesz::global::{SageValues, SobolIndices};
+use riesz::global::{SageValues, SampledIndices, SobolIndices};
 
 use super::*;
 
@@ -9,6 +9,8 @@ use super::*;
 pub enum Overall<'a> {
     /// Parts of the variance of the model's outputs.
     Variance(&'a SobolIndices),
+    /// Estimated parts of the variance of a function's outputs.
+    Estimated(&'a SampledIndices),
     /// Parts of the reduction of the loss by the model.
     Loss {
         /// The SAGE values.
@@ -31,20 +33,25 @@ impl Overall<'_> {
     pub(crate) fn explanation(&self) -> &Explanation {
         match self {
             Self::Variance(indices) => &indices.explanation,
+            Self::Estimated(indices) => &indices.explanation,
             Self::Loss { explanation, .. } => explanation,
         }
     }
 
     /// Whether values are shares of a variance, rather than parts of a variance or loss.
     pub(crate) fn is_share(&self, output: usize) -> bool {
-        matches!(self, Self::Variance(found) if found.scale(output).is_some())
+        match self {
+            Self::Variance(indices) => indices.scale(output).is_some(),
+            Self::Estimated(indices) => indices.variance[output] > 0.0,
+            Self::Loss { .. } => false,
+        }
     }
 
     /// The quantity of the bars.
     pub(crate) fn quantity(&self, output: usize) -> String {
         let e = self.explanation();
         match self {
-            Self::Variance(_) => {
+            Self::Variance(_) | Self::Estimated(_) => {
                 let part = if self.is_share(output) { "share" } else { "part" };
                 let name =
                     if e.index == riesz::ValueIndex::Shapley { e.value_name() } else { e.index.name() };
@@ -59,6 +66,7 @@ impl Overall<'_> {
         match self {
             Self::Variance(indices) => (indices.explanation.index == riesz::ValueIndex::Shapley)
                 .then_some("first-order to total index"),
+            Self::Estimated(_) => Some("95 % interval"),
             Self::Loss { values: found, .. } => found.std_error.is_some().then_some("95 % interval"),
         }
     }
@@ -68,12 +76,17 @@ impl Overall<'_> {
         let e = self.explanation();
         let scale = match self {
             Self::Variance(indices) => indices.scale(output).unwrap_or(1.0),
-            Self::Loss { .. } => 1.0,
+            Self::Estimated(indices) if self.is_share(output) => 1.0 / indices.variance[output],
+            Self::Estimated(_) | Self::Loss { .. } => 1.0,
         };
         let values = e.row_values(0, output);
         let range = |k: usize| match (self, &e.exactness) {
             (Self::Variance(indices), _) if self.range().is_some() => {
                 Some([scale * indices.first_order(output)[k], scale * indices.total_order(output)[k]])
+            }
+            (Self::Estimated(indices), _) if self.is_share(output) => {
+                let error = indices.effects.std_error[output * e.sets() + k];
+                Some([-1.0, 1.0].map(|side| scale * values[k] + side * NORMAL_QUANTILE * error))
             }
             (Self::Loss { .. }, riesz::Exactness::Estimated { std_error, .. }) => {
                 Some([-1.0, 1.0].map(|side| values[k] + side * NORMAL_QUANTILE * std_error[k]))

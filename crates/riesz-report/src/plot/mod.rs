@@ -28,7 +28,7 @@ use riesz::causal::{Estimand, Graph, Identification};
 use riesz::discrepancy::{FeatureAttributions, TestResult, Witness};
 use riesz::global::Curve;
 use riesz::preference::Rankability;
-use riesz::{ColumnKind, Error, Explanation, Matrix, Result};
+use riesz::{ColumnKind, Error, Exactness, Explanation, Matrix, Result};
 
 use crate::effect::EffectPage;
 use crate::format::{self, single_column};
@@ -704,14 +704,36 @@ const NORMAL_QUANTILE: f64 = 1.959_963_984_540_054;
 /// Maximum number of rows whose dots have intervals.
 const MAX_ROWS_WITH_INTERVALS: usize = 200;
 
-/// Half of the 95 % interval of a sum of values; `None` if the explanation has no uncertainty for it.
-fn interval_half_width(e: &Explanation, row: usize, output: usize, sets: &[usize]) -> Option<f64> {
-    e.sd_of_sum(row, output, sets).map(|sd| NORMAL_QUANTILE * sd)
+/// The standard errors of estimated values, if these have no uncertainty of the model that is shown instead.
+pub(crate) fn shown_std_error(e: &Explanation) -> Option<&[f64]> {
+    match &e.exactness {
+        Exactness::Estimated { std_error, .. } if e.uncertainty.is_none() => Some(std_error),
+        _ => None,
+    }
 }
 
-/// The label of whiskers; empty if the explanation has no uncertainty.
+/// Half of the 95 % interval of a sum of values, or of one estimate; `None` if it is not known.
+fn interval_half_width(e: &Explanation, row: usize, output: usize, sets: &[usize]) -> Option<f64> {
+    let sd = match (shown_std_error(e), sets) {
+        (Some(std_error), [k]) => Some(std_error[(row * e.outputs() + output) * e.sets() + k]),
+        (Some(_), _) => None,
+        (None, _) => e.sd_of_sum(row, output, sets),
+    };
+    sd.map(|sd| NORMAL_QUANTILE * sd)
+}
+
+/// Whether single values have whiskers.
+fn has_intervals(e: &Explanation) -> bool {
+    e.uncertainty.is_some() || shown_std_error(e).is_some()
+}
+
+/// The label of whiskers; empty if there are none.
 fn interval_label(e: &Explanation) -> &'static str {
-    if e.uncertainty.is_some() { ", 95 % intervals" } else { "" }
+    match has_intervals(e) {
+        true if e.uncertainty.is_none() => ", 95 % intervals of the estimates",
+        true => ", 95 % intervals",
+        false => "",
+    }
 }
 
 /// The number of rows whose dots have intervals, and the label of these intervals.

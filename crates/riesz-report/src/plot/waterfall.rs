@@ -36,7 +36,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (pitch, top) = (28.0, 34.0);
     let bottom = top + pitch * lines.len() as f64;
     // Room for the numbers to the right of the arrows, wider with intervals.
-    let numbers = if e.uncertainty.is_some() { 104.0 } else { 56.0 };
+    let numbers = if has_intervals(e) { 104.0 } else { 56.0 };
     let extent = ends.iter().copied().chain(whiskers.flatten());
     let scale = Scale::covering(extent, room + 24.0, width - numbers);
     let mut canvas = Canvas::new(options.theme);
@@ -72,7 +72,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         format::number(base),
         format::number(prediction),
         names.join("; "),
-        if e.uncertainty.is_some() { " Whiskers are 95 % intervals." } else { "" }
+        if has_intervals(e) { " Whiskers are 95 % intervals." } else { "" }
     );
     let title = format!("Waterfall of {}", e.row_name(row));
     canvas.finish(width, bottom + 44.0, &title, &about, "")

@@ -152,8 +152,8 @@ fn kernel_of(model: &KernelExpansion) -> Result<(String, f64)> {
             }
             if lengths.iter().any(|l| *l != lengths[0]) {
                 return refuse(
-                    "its length scales differ, and LIBSVM has one gamma for all columns: fit one \
-                     length scale to columns that are not standardised",
+                    "its length scales differ in the units of the columns, and LIBSVM has one gamma for \
+                     all columns",
                 );
             }
             let gamma = gamma_of(lengths[0]);
