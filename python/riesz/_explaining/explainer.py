@@ -540,7 +540,7 @@ class Explainer:
             self._compare(X)
         imported = self._imported
         model = {"model": imported.kind, "explained": imported.explained}
-        run: dict[str, str] = {"riesz": _core.__version__}
+        run: dict[str, str] = {"riesz": _core.__version__} | self._file_fact()
         if self._cores:
             parts, used_players = self._core_explanations(X, budget, kept), self._used
             model = card_of(imported.parts) | model
@@ -757,9 +757,14 @@ class Explainer:
                 "game": self.game.replace("_", "-"),
                 "absent": absent,
                 "model": model,
-                "run": dict(facts),
+                "run": self._file_fact() | dict(facts),
             },
         )
+
+    def _file_fact(self) -> dict[str, str]:
+        """Returns the file that the model was read from, with its checksum, if there is one."""
+        file = getattr(self._arguments["model"], "_file", None)
+        return {"model file": file} if isinstance(file, str) else {}
 
     def _core_explanations(self, X: Any, budget: Budget | None, kept: Kept | None) -> list[_core.Explanation]:
         samples = [None] * len(self._cores) if kept is None else kept.samples

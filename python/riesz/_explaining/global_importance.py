@@ -4,6 +4,7 @@ Kernel models are decomposed exactly. For other functions see ``function_importa
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -225,7 +226,7 @@ def sage_values(
     *,
     groups: Groups | None = None,
     background_weights: Any = None,
-    n_orders: int = 256,
+    n_orders: int | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> SageValues:
@@ -252,7 +253,8 @@ def sage_values(
     groups : dict of name to list of columns, optional
     background_weights : array of shape (b,), optional
     n_orders : int, default 256
-        Number of random orders; each is also used in reverse.
+        Number of random orders; each is also used in reverse. A warning tells if all coalitions were
+        evaluated instead, so that it has no effect.
     random_state : int, default 0
     n_jobs : int, optional
 
@@ -272,14 +274,38 @@ def sage_values(
     >>> found.feature_names[int(found.values.argmax())], round(found.loss, 12)
     ('x0', 0.0)
     """
-    if not is_whole(n_orders) or n_orders < 1:
+    if n_orders is not None and (not is_whole(n_orders) or n_orders < 1):
         raise ValueError(f"n_orders = {n_orders!r}: it is a whole number, at least 1")
+    orders = 256 if n_orders is None else int(n_orders)
+    values = _sage_values(
+        model, X, y, background, groups, background_weights, orders, int(random_state), n_jobs
+    )
+    if n_orders is not None and values.sampling_error is None:
+        warnings.warn(
+            f"n_orders = {n_orders} has no effect: all coalitions were evaluated, without random orders",
+            stacklevel=2,
+        )
+    return values
+
+
+def _sage_values(
+    model: Any,
+    X: Any,
+    y: Any,
+    background: Any,
+    groups: Groups | None,
+    background_weights: Any,
+    n_orders: int,
+    random_state: int,
+    n_jobs: int | None,
+) -> SageValues:
+    """Returns the SAGE values of a kernel model or a function."""
     background = X if background is None else background
     explainer, kernel_model = _expansion_or_function(
         model, background, groups, background_weights, "interventional"
     )
     if kernel_model is None:
-        return sage_of_function(explainer, model, X, y, int(n_orders), int(random_state))
+        return sage_of_function(explainer, model, X, y, n_orders, random_state)
     part, active_players = kernel_model
     rows = explainer._model_rows(explainer._background, "background")[0]
     labelled_rows = explainer._model_rows(explainer._select_columns(X, "X"), "X")[0]
@@ -300,8 +326,8 @@ def sage_values(
         rows,
         explainer._weights,
         active_players,
-        int(n_orders),
-        int(random_state),
+        n_orders,
+        random_state,
         threads_of(n_jobs),
     )
     ordered = lambda numbers: None if numbers is None else _in_player_order(numbers, explainer)

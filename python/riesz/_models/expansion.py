@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -85,6 +86,8 @@ class Expansion:
     _posterior: Callable[[], tuple[np.ndarray, list[float] | None, list[float]]] | None = None
     #: Whether it comes from a LIBSVM file, which omits zeros, and so columns that are zero in all points.
     _leaves_zeros_out = False
+    #: The file that the model was read from, with its checksum, for the provenance of explanations.
+    _file: str | None = None
 
     @classmethod
     def _wrap(cls, core: _core.Expansion) -> Expansion:
@@ -126,6 +129,7 @@ class Expansion:
         expansion._leaves_zeros_out = (
             n_features is None and names is None and _core.Expansion.is_libsvm(content)
         )
+        expansion._file = f"{path} (SHA-256 {hashlib.sha256(content).hexdigest()})"
         return expansion
 
     def with_unseen(self) -> Expansion:
