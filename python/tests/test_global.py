@@ -287,3 +287,9 @@ def test_more_draws_than_memory_holds_are_refused():
                 ValueError, match=f"number of draws = {count} is not allowed: .* ask for fewer"
             ):
                 ask(count)
+
+
+def test_orders_without_effect_are_reported():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.warns(UserWarning, match="n_orders = 30 has no effect"):
+        riesz.sage_values(lambda rows: rows[:, 0], X, X[:, 0], n_orders=30)

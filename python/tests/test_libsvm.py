@@ -133,3 +133,17 @@ def test_sparse_rows_give_the_values_of_dense_rows(kind, monkeypatch):
     monkeypatch.setattr(validation, "MAX_DENSE_BYTES", 100)
     with pytest.raises(ValueError, match="X is a sparse matrix of 60 rows and 5 columns, which take"):
         riesz.KernelRidge(gamma=0.3, kernel="rbf").fit(rows, y)
+
+
+def test_explanations_state_the_file_of_the_model(tmp_path):
+    import hashlib
+
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    fitted = riesz.KernelRidge(kernel=riesz.kernels.RBF(1.0), alpha=0.1).fit(X, X[:, 0])
+    path = tmp_path / "m.riesz"
+    fitted.save(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    riesz.Explainer(riesz.Expansion.load(path), X)(X[:2]).save(tmp_path / "why.json")
+    loaded = riesz.Explanation.load(tmp_path / "why.json")
+    assert loaded.provenance.run["model file"] == f"{path} (SHA-256 {digest})"
+    assert "model file" not in riesz.Explainer(fitted, X)(X[:2]).provenance.run

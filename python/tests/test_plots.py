@@ -114,3 +114,20 @@ def test_bars_name_their_measure():
     model = riesz.KernelRidge(kernel=riesz.kernels.RBF(1.0), alpha=0.1).fit(X, X[:, 0])
     assert riesz.sobol_indices(model, X).plot().get_xlabel() == "Shapley effect"
     assert "SAGE value" in riesz.sage_values(model, X, X[:, 0]).plot().get_xlabel()
+
+
+def test_standard_errors_are_whiskers():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(12, 6))
+    function = lambda rows: rows[:, 0] * rows[:, 1] + rows[:, 2] * rows[:, 3] * rows[:, 4]
+    estimated = riesz.Explainer(function, X, n_orders=2)(X[:3])
+    assert estimated.exactness == "estimated" and estimated.std_error.max() > 0.01
+    for ax in (plots.waterfall(estimated[1]), plots.bar(estimated[1])):
+        widths = [line.get_segments()[0] for line in ax.collections if len(line.get_segments()) == 1]
+        halves = sorted((segment[1, 0] - segment[0, 0]) / 2 for segment in widths)
+        np.testing.assert_allclose(halves, np.sort(1.959964 * estimated.std_error[1]), rtol=1e-6)
+    assert "95 % intervals of the estimates" in plots.bar(estimated[1]).get_xlabel()
+    assert plots.scatter(estimated, "x0").get_ylabel().endswith("estimates")
+    sage = riesz.sage_values(lambda rows: rows[:, 0], X, X[:, 0])
+    assert "95 % intervals of the estimates" in sage.plot().get_xlabel()
+    plt.close("all")

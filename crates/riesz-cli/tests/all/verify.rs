@@ -162,3 +162,29 @@ fn decisions_of_classifiers_are_checked() {
         );
     }
 }
+
+/// Messages name the option of the command line, and the remedy.
+#[test]
+fn messages_name_the_option_and_the_remedy() {
+    let place = place();
+    place.good("fit train.csv --target y --model gp --noise 0.1 --posterior -o m.riesz");
+    for option in ["--variance", "--covariance"] {
+        let message =
+            format!("{option} needs rows from which absent features take their values: give --background");
+        place.bad(&format!("explain m.riesz new.csv {option}"), &message);
+    }
+    let (code, _, err) = run(&place, &EXPLAIN.replace("-q", "--coalitions 3"));
+    assert!(code == Some(2) && err.contains("error: --coalitions = 3 is not allowed: "), "{err}");
+    let orders = "--estimator permutation --orders 20 --groups g=a,b,c;h=d,e";
+    let (code, _, err) = run(&place, &format!("{} {orders}", EXPLAIN.replace(" -q", "")));
+    assert!(code == Some(0) && err.contains("note: --orders has no effect"), "{err}");
+    // Standardised columns have their own length scales; a single one can be written.
+    place.bad("convert m.riesz m.model", "fit it with --no-standardise and one length scale");
+    let fit = "fit train.csv --target y --model krr --no-standardise --kernel rbf(length_scale=3) -o k.riesz";
+    place.good(fit);
+    let (_, err) = place.good("convert k.riesz k.model");
+    assert!(err.contains("features 1, 2, … of the file are the columns a, b, c, d, e, f"), "{err}");
+    assert!(err.contains("it needs no range file"), "{err}");
+    let (_, err) = place.good("convert k.model k.riesz --columns a,b,c,d,e,f");
+    assert!(err.contains("columns: a, b, c, d, e, f"), "{err}");
+}

@@ -2,7 +2,7 @@
 
 use riesz::explanation::{Dispersion, Uncertainty, UncertaintySource};
 use riesz::table::Player;
-use riesz::{Column, ColumnKind, Explanation, Table};
+use riesz::{Column, ColumnKind, Exactness, Explanation, Table};
 use riesz_report::{PLOTS, Plot, PlotOptions, Theme, png, render, report};
 
 use crate::common::explanation;
@@ -198,4 +198,33 @@ fn intervals_are_drawn_where_they_are_known() {
     draw_all(&bootstrapped);
     let page = report(&bootstrapped, &Default::default()).unwrap();
     assert!(page.contains("50 refits") && !page.contains("picked at random"));
+}
+
+/// Estimates have whiskers of 1.96 standard errors, if no uncertainty of the model is shown.
+#[test]
+fn standard_errors_are_whiskers() {
+    let exact = explanation(20, &["a", "b", "c"], 1);
+    let std_error: Vec<f64> = (0..exact.values.len()).map(|k| 10.0 / (1 + k % 3) as f64).collect();
+    let exactness = Exactness::Estimated { std_error, sampling: None };
+    let e = Explanation { exactness, ..exact };
+    let draw = |e: &Explanation, name: &str| {
+        render(e, Plot::named(name).unwrap(), &PlotOptions::default()).unwrap().text
+    };
+    let waterfall = draw(&e, "waterfall");
+    assert_eq!(waterfall.matches("stroke-opacity=\"1.00\"").count(), 3);
+    for half_width in [1.959964 * 10.0, 1.959964 * 5.0, 1.959964 * 10.0 / 3.0] {
+        let text = format!("± {}", format!("{half_width:.1}").trim_end_matches(".0"));
+        assert!(waterfall.contains(&text[..text.len() - 2]), "{text}: {waterfall}");
+    }
+    for name in ["beeswarm", "dependence"] {
+        assert!(draw(&e, name).contains("95 % intervals of the estimates"), "{name}");
+    }
+    let single = e.select_rows(&[0]);
+    assert!(draw(&single, "bar").contains("95 % intervals of the estimates"));
+    assert!(draw(&e, "bar").contains("95 % interval over rows"));
+    let page = report(&e, &Default::default()).unwrap();
+    assert!(page.contains("\"sd\"") && page.contains("± 1.96 standard errors"));
+    let dispersion = Dispersion::Sd(vec![1.0; e.values.len()]);
+    let certain = Explanation { uncertainty: Some(Uncertainty { dispersion, source: None }), ..e };
+    assert!(!draw(&certain, "beeswarm").contains("of the estimates"));
 }
