@@ -124,8 +124,8 @@ def test_standard_errors_are_whiskers():
     assert estimated.exactness == "estimated" and estimated.std_error.max() > 0.01
     for ax in (plots.waterfall(estimated[1]), plots.bar(estimated[1])):
         widths = [line.get_segments()[0] for line in ax.collections if len(line.get_segments()) == 1]
-        halves = sorted((segment[1, 0] - segment[0, 0]) / 2 for segment in widths)
-        np.testing.assert_allclose(halves, np.sort(1.959964 * estimated.std_error[1]), rtol=1e-6)
+        half_widths = sorted((segment[1, 0] - segment[0, 0]) / 2 for segment in widths)
+        np.testing.assert_allclose(half_widths, np.sort(1.959964 * estimated.std_error[1]), rtol=1e-6)
     assert "95 % intervals of the estimates" in plots.bar(estimated[1]).get_xlabel()
     assert plots.scatter(estimated, "x0").get_ylabel().endswith("estimates")
     sage = riesz.sage_values(lambda rows: rows[:, 0], X, X[:, 0])

@@ -67,7 +67,8 @@ fn what_cannot_be_told_is_refused() {
         place.bad(&format!("explain m.riesz train.csv {flags} -o w.json"), words);
     }
     let place = towns("--noise 0.5 --fixed-kernel --posterior");
-    place.bad("explain m.riesz train.csv --covariance -o w.json", "a game with a background or a baseline");
+    place
+        .bad("explain m.riesz train.csv --covariance -o w.json", "give --background FILE or --baseline FILE");
     place.bad(
         "explain m.riesz train.csv --game observational --coalitions 4 --covariance -o w.json",
         "more than 4 coalitions",
