@@ -610,11 +610,9 @@ def test_sage_values_of_a_function_are_those_of_its_model(data):
     np.testing.assert_allclose(result.values, exact.values, atol=1e-10)
     np.testing.assert_allclose(result.std_error, exact.std_error, atol=1e-10)
     np.testing.assert_allclose([result.loss, result.base_loss], [exact.loss, exact.base_loss], rtol=1e-10)
-    sampled = riesz.sage_values(lambda rows: model.predict(rows), X, y, X[:20], n_orders=2)
-    assert (
-        sampled.sampling_error is None
-        or (np.abs(sampled.values - exact.values) < 10 * sampled.sampling_error + 1e-12).all()
-    )
+    # Two orders of four features would evaluate as many coalitions as there are.
+    with pytest.warns(UserWarning, match="n_orders = 2 has no effect"):
+        riesz.sage_values(lambda rows: model.predict(rows), X, y, X[:20], n_orders=2)
 
 
 def test_orders_of_many_features_are_drawn():

@@ -118,7 +118,7 @@ fn the_variance_of_predictions_is_explained() {
         "explain m.riesz train.csv --background typical.csv --variance --covariance -o v.csv",
         "leave --covariance out",
     );
-    place.bad("explain m.riesz train.csv --variance -o v.csv", "a game with a background or a baseline");
+    place.bad("explain m.riesz train.csv --variance -o v.csv", "give --background FILE or --baseline FILE");
     place.bad("explain m.riesz train.csv --game observational --variance -o v.csv", "shares of the variance");
     place.bad(
         "explain cmd:cat train.csv --background typical.csv --variance -o v.csv",
