@@ -280,6 +280,7 @@ fn forged_explanations_are_refused() {
     let values = original["values"].as_array().unwrap().len();
     moved["exactness"] = serde_json::json!({ "kind": "estimated", "std_error": vec![10.0; values] });
     let (code, (out, _)) = verify(&moved);
+    assert!(out.contains("; values were only compared within 5 standard errors\n"), "{out}");
     assert!(code == Some(0) && out.contains("stated by the file, up to 1.0e1, and not checked"), "{out}");
 
     let mut cells = original.clone();

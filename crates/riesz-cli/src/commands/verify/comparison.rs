@@ -160,6 +160,8 @@ pub fn verdict(comparisons: &[Comparison], model: &str, rows: Option<&str>) -> C
     let (differing, agreeing) = (named(false), named(true));
     let is_skipped = |c: &&Comparison| c.agrees.is_none() && c.finding.starts_with("not compared");
     let skipped: Vec<&str> = comparisons.iter().filter(is_skipped).map(|c| c.subject).collect();
+    let is_loose = comparisons.iter().any(|c| c.subject == "standard errors" && c.agrees.is_none());
+    let margin = if is_loose { "; values were only compared within 5 standard errors" } else { "" };
     let scope = rows.map_or(String::new(), |rows| format!(", in {rows}"));
     let finding = match (differing.is_empty(), skipped.contains(&"values")) {
         (false, _) => format!("the explanation does not agree with {model}: {} differ", listed(&differing)),
@@ -168,7 +170,7 @@ pub fn verdict(comparisons: &[Comparison], model: &str, rows: Option<&str>) -> C
             listed(&agreeing),
             listed(&skipped)
         ),
-        (true, false) => format!("the explanation agrees with {model}{scope}: {}", listed(&agreeing)),
+        (true, false) => format!("the explanation agrees with {model}{scope}: {}{margin}", listed(&agreeing)),
     };
     let agrees = Some(differing.is_empty());
     Comparison { agrees, ..Comparison::information("verdict", finding) }
