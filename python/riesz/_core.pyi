@@ -41,7 +41,6 @@ __all__ = [
     "effect_caveats",
     "effect_page",
     "effect_stages",
-    "elo_scale",
     "evaluate_duels",
     "explain_duels",
     "factors",
@@ -82,7 +81,6 @@ __all__ = [
     "plan_fit",
     "predict_sums",
     "preference_evidence",
-    "rank_abilities",
     "rank_features",
     "rank_preferences",
     "read_homes",
@@ -121,6 +119,7 @@ _Ranked = tuple[
     float,
     tuple[float, float, float],
     list[tuple[list[int], float]],
+    tuple[int, int],
 ]
 # The game, the meaning of an absent feature, facts about the model, and facts about the run.
 _Origin = tuple[str, str, list[tuple[str, str]], list[tuple[str, str]]]
@@ -716,12 +715,11 @@ def fit(
     seed: int,
 ) -> Fitted: ...
 def fit_preferences(
-    kernel: str,
+    kernel: str | None,
     items: _Rows,
     duels: tuple[list[int], list[int], list[float], list[float] | None],
     circumstances: dict[str, Any],
-    utility: float,
-    generalised: float,
+    form: str,
     tune: bool,
     restarts: int,
     seed: int,
@@ -773,8 +771,7 @@ def evaluate_duels(
     splits: tuple[str, list[float], float, int, int],
     models: int,
     probabilities: Callable[[int, list[int], list[int], int], list[float]],
-) -> list[tuple[tuple[float, float, float], tuple[float, float, float] | None]]: ...
-def elo_scale() -> tuple[float, float]: ...
+) -> list[tuple[tuple[float, float, float], tuple[float, float, float] | None, tuple[float, float]]]: ...
 def read_homes(cells: list[str | None], names: tuple[list[str], list[str]]) -> list[int]: ...
 def fit_bradley_terry(
     names: list[str],
@@ -828,11 +825,11 @@ class FittedLandmarks:
     def unknown_contexts(self) -> float: ...
 
 def fit_landmarks(
-    kernel: str,
+    kernel: str | None,
     items: _Rows,
     duels: tuple[list[int], list[int], list[float], list[float] | None],
     circumstances: dict[str, Any],
-    shares: list[float],
+    form: str,
     tune: bool,
     restarts: int,
     seed: int,
@@ -840,24 +837,27 @@ def fit_landmarks(
 ) -> FittedLandmarks: ...
 def rank_preferences(
     model: Expansion,
-    kernel: str,
-    shares: list[float],
-    further: list[tuple[int, float, bool]],
     items: _Rows,
-    draws: int,
+    context: list[float] | None,
+    draws: int | None,
     level: float,
     triangles: int,
     seed: int,
 ) -> _Ranked: ...
-def rank_abilities(model: Expansion, draws: int, level: float, seed: int) -> _Ranked: ...
 def spec_r(
     items: int, input: _Duels, draws: int, seed: int
 ) -> tuple[float, tuple[float, float], tuple[float, float], float]: ...
 def compare_preferences(
-    kernel: str, items: _Rows, input: _Duels, tune: bool, restarts: int, seed: int
-) -> list[float]: ...
+    kernel: str | None,
+    items: _Rows,
+    input: _Duels,
+    circumstances: dict[str, Any],
+    tune: bool,
+    restarts: int,
+    seed: int,
+) -> tuple[tuple[list[float], str] | None, tuple[list[float], str] | None]: ...
 def cluster_preferences(
-    kernel: str,
+    kernel: str | None,
     items: _Rows,
     input: _Duels,
     method: str,
@@ -866,7 +866,6 @@ def cluster_preferences(
     covariates: bool,
     starts: int,
     threshold: float,
-    share: float,
     subsamples: int,
     tune: bool,
     seed: int,

@@ -92,7 +92,13 @@ def write_duels(folder, rng):
     winner, loser = np.where(won, left, right), np.where(won, right, left)
     names = np.array(phones)
     write_table(
-        folder / "votes.csv", {"winner": names[winner], "loser": names[loser], "day": range(len(left))}
+        folder / "votes.csv",
+        {
+            "winner": names[winner],
+            "loser": names[loser],
+            "day": range(len(left)),
+            "judge": np.resize(["ann", "bob"], len(left)),
+        },
     )
     pairs = [(a, b) for a in range(5) for b in range(5) if a != b]
     goals = rng.poisson(1.5, size=(len(pairs), 2))

@@ -286,8 +286,12 @@ def test_files_without_the_model_of_duels_are_refused(data, players, tmp_path):
     with pytest.raises(ValueError, match="posterior"):
         again.predict_proba(items[:1], items[1:2])
     model.save(tmp_path / "m.riesz")
-    with pytest.raises(ValueError, match="prior of the model"):
-        rankability(riesz.PreferenceClassifier.load(tmp_path / "m.riesz"), items)
+    loaded = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
+    with pytest.raises(ValueError, match="does not hold their names"):
+        rankability(loaded)
+    with pytest.raises(ValueError, match="posterior"):
+        rankability(again, items)
+    assert (rankability(loaded, items, random_state=0).rank == rankability(model, random_state=0).rank).all()
 
 
 # Ranks and evaluations
@@ -305,6 +309,128 @@ def test_ranks_match_the_command_line(votes, tmp_path):
     pd.testing.assert_frame_equal(
         printed.drop(columns="item"), ours.drop(columns="item"), rtol=1e-9, atol=1e-9
     )
+
+
+@with_command
+@pytest.mark.parametrize("kind", ["names", "nested", "utility", "linear", "ability", "bradley-terry"])
+def test_saved_models_are_ranked(players, votes, tmp_path, kind):
+    items, matches = players
+    items.to_csv(tmp_path / "items.csv")
+    matches.to_csv(tmp_path / "matches.csv", index=False)
+    votes.to_json(tmp_path / "votes.jsonl", orient="records", lines=True)
+    model_option = "" if kind in ("names", "ability") else f"--model {kind}"
+    tables = "votes.jsonl" if kind == "names" else f"items.csv matches.csv {model_option}"
+    run(tmp_path, f"prefer fit {tables} {'--ability' * (kind == 'ability')} -o m.riesz")
+    # The file holds names if these are a column of the model.
+    has_names = kind in ("names", "ability", "bradley-terry")
+    seed = check_random_state(3).randint(2**31 - 1)
+    text = run(tmp_path, f"prefer rank m.riesz {'' if has_names else 'items.csv'} --seed {seed}")
+    printed = pd.read_csv(io.StringIO(text))
+    model = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
+    ours = rankability(model, None if has_names else items, random_state=3).to_frame()
+    pd.testing.assert_frame_equal(printed, ours, rtol=1e-9, atol=1e-9)
+    if kind in ("names", "nested"):
+        again = run(tmp_path, f"prefer rank {tables.replace(model_option, '')} --seed {seed}")
+        assert again == text
+    if kind == "nested":
+        shown = run(tmp_path, f"prefer rank m.riesz items.csv --seed {seed} --format text").splitlines()
+        assert shown[0].split("  ")[0] == "rank" and shown[1].split()[0] == "1"
+        assert printed.item[0] in shown[1] and f"{printed.utility[0]:.2f}" in shown[1]
+        assert f"{printed.probability_best[0]:.3f}" in shown[1] and "10000 samples" in shown[-1]
+        selected = items.iloc[[3, 1, 7]]
+        selected.to_csv(tmp_path / "selected.csv")
+        three = pd.read_csv(io.StringIO(run(tmp_path, "prefer rank m.riesz selected.csv")))
+        assert set(three["item"]) == set(selected.index) and abs(three.utility.sum()) < 1e-9
+
+
+@with_command
+def test_users_are_compared_and_ranked(players, tmp_path):
+    _, matches = players
+    matches = matches.assign(judge=np.resize(["ann", "bob", "bob"], len(matches)))
+    swapped = {"left": "right", "right": "left"}
+    is_ann = matches.judge == "ann"
+    matches["outcome"] = np.where(is_ann, matches.outcome.map(swapped), matches.outcome)
+    votes = matches.drop(columns="season")
+    votes.to_csv(tmp_path / "votes.csv", index=False)
+    seed = check_random_state(3).randint(2**31 - 1)
+    done = subprocess.run(
+        [COMMAND, *f"prefer rank votes.csv --users judge --seed {seed}".split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    comparison = compare_models(None, votes, users="judge")
+    assert comparison.log_bayes_factor_users > 3 and comparison.nested is None
+    assert comparison.verdicts[0].startswith("users differ: ") and comparison.verdicts[0] in done.stderr
+    assert str(comparison) == comparison.verdicts[0] and comparison.log_bayes_factor_cyclic is None
+    printed = pd.read_csv(io.StringIO(done.stdout))
+    model = riesz.PreferenceClassifier("utility", ability=True).fit(None, votes, users="judge")
+    for judge in ("ann", "bob"):
+        ours = rankability(model, users=judge, random_state=3).to_frame()
+        theirs = printed[printed.user == judge].drop(columns="user").reset_index(drop=True)
+        assert list(ours["item"]) == list(theirs["item"])
+        pd.testing.assert_frame_equal(ours[["rank", "utility"]], theirs[["rank", "utility"]], rtol=1e-5)
+    # Ann's order is the opposite of Bob's.
+    utility = printed.pivot(index="item", columns="user", values="utility")
+    assert utility.corr().loc["ann", "bob"] < 0
+    run(tmp_path, "prefer fit votes.csv --users judge --model utility -o m.riesz")
+    again = pd.read_csv(io.StringIO(run(tmp_path, f"prefer rank m.riesz --seed {seed}")))
+    pd.testing.assert_frame_equal(again, printed, rtol=1e-9)
+    # A user of a prediction, from the command and from a table with another name of the column.
+    direct = run(tmp_path, "prefer predict m.riesz --left p1 --right p2 --user ann")
+    (tmp_path / "ask.csv").write_text("left,right,who\np1,p2,ann\n")
+    assert run(tmp_path, "prefer predict m.riesz ask.csv --users who") == direct
+    loaded = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
+    expected = loaded.predict_proba("p1", ["p2"], users="ann")[0, 1]
+    np.testing.assert_allclose(pd.read_csv(io.StringIO(direct)).probability[0], expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="say who it is, users="):
+        rankability(model)
+    with pytest.raises(ValueError, match="give users, or items"):
+        compare_models(None, votes)
+
+
+@with_command
+@pytest.mark.parametrize("options", ["--model utility", "--model nested", "--model utility --users season"])
+def test_defaults_of_both_front_ends_give_the_same_fit(players, tmp_path, options):
+    items, matches = players
+    items = items.assign(speed=100 * items.speed, kind=np.resize(["a", "b", "c"], len(items)))
+    if options.endswith("nested"):
+        # Most items are equal, so the median distance is 0.
+        items = pd.DataFrame({"tuned": np.where(items.power > 0.8, 1.0, 0.0)}, index=items.index)
+    items.to_csv(tmp_path / "items.csv")
+    matches.to_csv(tmp_path / "matches.csv", index=False)
+    run(tmp_path, f"prefer fit items.csv matches.csv {options} -o m.riesz")
+    users = "season" if "--users" in options else None
+    ours = riesz.PreferenceClassifier(options.split()[1]).fit(items, matches, users=users)
+    theirs = riesz.Expansion.load(tmp_path / "m.riesz")
+    card = dict(theirs._core.card)
+    np.testing.assert_allclose(
+        float(card["log marginal likelihood"]), ours.log_marginal_likelihood_value_, rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        float(card["prior variance of the utility"]), ours.utility_variance_, rtol=1e-6
+    )
+    np.testing.assert_allclose(theirs.coef, ours.expansion_.coef, rtol=1e-9)
+
+
+@with_command
+def test_bradley_terry_has_two_spellings(players, tmp_path):
+    items, matches = players
+    items.to_csv(tmp_path / "items.csv")
+    matches.to_csv(tmp_path / "matches.csv", index=False)
+    printed = []
+    for spelling in ("bradley-terry", "bradley_terry"):
+        run(tmp_path, f"prefer fit items.csv matches.csv --model {spelling} -o m.riesz")
+        printed.append(run(tmp_path, "prefer predict m.riesz --left p1 --right p2"))
+        printed.append(run(tmp_path, "prefer predict m.riesz items.csv --left p1 --right p2"))
+        model = riesz.PreferenceClassifier(spelling).fit(items, matches)
+        probability = pd.read_csv(io.StringIO(printed[-1])).probability[0]
+        np.testing.assert_allclose(model.predict_proba("p1", "p2")[0, 1], probability, rtol=1e-9)
+        scores = evaluate(items, matches, models=[spelling, "coin"], n_repeats=1)
+        assert list(scores.log_loss) == [spelling, "coin"]
+        table = run(tmp_path, f"prefer evaluate items.csv matches.csv --models {spelling} --repeats 1")
+        assert table.splitlines()[1].startswith("bradley-terry,")
+    assert len(set(printed)) == 1
 
 
 @with_command
@@ -350,12 +476,13 @@ def test_elo_ratings_are_abilities_on_another_scale(votes):
     np.testing.assert_allclose(
         (interval - 1000) / (rating[:, None] - 1000), ranking.utility_interval / ranking.utility[:, None]
     )
+    np.testing.assert_allclose(ranking.elo(0, scale=np.log(10))[0], ranking.utility)
     assert "7 items, best model-a" in repr(ranking) and "<table" in ranking._repr_html_()
     assert "a perfect ranking" in repr(spec_r(votes)) and "<table" in spec_r(votes)._repr_html_()
 
 
 @with_command
-@pytest.mark.parametrize("split", ["pairs", "items", "context"])
+@pytest.mark.parametrize("split", ["pairs", "duels", "items", "context"])
 def test_evaluations_match_the_command_line(players, tmp_path, split):
     items, matches = players
     items.to_csv(tmp_path / "items.csv")
@@ -381,6 +508,9 @@ def test_evaluations_match_the_command_line(players, tmp_path, split):
     printed = pd.read_csv(io.StringIO(printed)).set_index("model")
     frame = ours.to_frame().set_index("model").rename(index={"bradley_terry": "bradley-terry"})
     pd.testing.assert_frame_equal(printed, frame, rtol=1e-7)
+    assert (
+        min(ours.log_loss_difference.values()) == 0 and max(ours.log_loss_difference_std_error.values()) > 0
+    )
     assert "accuracy" in str(ours) and "<table" in ours._repr_html_()
 
 

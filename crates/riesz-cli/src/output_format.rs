@@ -1,5 +1,6 @@
 //! The output form of a result, and the endings that the names of its files may have.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -185,6 +186,16 @@ impl Global {
                 Some(path) => TABLES.check(path).map(|()| Format::Csv),
                 None => Ok(Format::Csv),
             },
+        }
+    }
+
+    /// The format of a table that can also be text for reading: text with `--format text`, and on a terminal
+    /// without `--format` and output file.
+    pub fn text_or_table(&self, output: Option<&Path>) -> Result<Format> {
+        let for_terminal = output.is_none() && self.format.is_none() && std::io::stdout().is_terminal();
+        match for_terminal || self.format == Some(Format::Text) {
+            true => Ok(Format::Text),
+            false => self.table_format(output),
         }
     }
 

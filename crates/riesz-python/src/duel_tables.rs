@@ -1,7 +1,9 @@
 //! Tables of duels for Python: their columns, and the comparison of models on held out duels.
 
 use pyo3::prelude::*;
-use riesz::preference::{DuelColumns, Evaluation, NamedDuelColumns, ProbabilityScores, Split, TestDuels};
+use riesz::preference::{
+    DuelColumns, Evaluation, NamedDuelColumns, ProbabilityScores, ScoreSummary, Split, TestDuels,
+};
 
 use crate::{raise, refuse};
 
@@ -33,8 +35,8 @@ pub(crate) fn times_of_levels(column: &str, levels: Vec<String>) -> PyResult<Vec
 /// Duels with the items on either side, their outcomes, and the number of duels that each entry represents.
 type DuelList = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
 
-/// The held out unit ("pairs", "items", "time" or "context") with the times or contexts of duels, the share
-/// that is held out, the number of repeats, and the seed.
+/// The held out unit ("pairs", "duels", "items", "time" or "context") with the times or contexts of duels,
+/// the share that is held out, the number of repeats, and the seed.
 type SplitInput = (String, Vec<f64>, f64, usize, u64);
 
 /// Accuracy, area under the curve, and log loss.
@@ -49,19 +51,24 @@ impl From<riesz::Error> for Raised {
     }
 }
 
-/// The scores of `models` models over splits of the duels: means, and standard deviations over several
-/// splits. `probabilities(model, training, test, seed)` returns the probabilities that the left items win.
+/// Means of scores, their standard deviations over several splits, and the mean difference of the log loss
+/// from that of the best model with its standard error.
+type Summary = (Scores, Option<Scores>, (f64, f64));
+
+/// The scores of `models` models over splits of the duels. `probabilities(model, training, test, seed)`
+/// returns the probabilities that the left items win.
 #[pyfunction]
 pub(crate) fn evaluate_duels(
     duels: DuelList,
     splits: SplitInput,
     models: usize,
     probabilities: &Bound<'_, PyAny>,
-) -> PyResult<Vec<(Scores, Option<Scores>)>> {
+) -> PyResult<Vec<Summary>> {
     let ((left, right, outcome, counts), (unit, values, share, repeats, seed)) = (duels, splits);
     let contexts: Vec<usize> = values.iter().map(|value| *value as usize).collect();
     let unit = match &unit[..] {
         "pairs" => Split::Pairs,
+        "duels" => Split::Duels,
         "items" => Split::Items,
         "time" => Split::Time(&values),
         "context" => Split::Contexts(&contexts),
@@ -84,5 +91,9 @@ pub(crate) fn evaluate_duels(
     });
     let scores = |s: &ProbabilityScores| (s.accuracy, s.auc, s.log_loss);
     let summaries = summaries.map_err(|Raised(error)| error)?;
-    Ok(summaries.iter().map(|summary| (scores(&summary.mean), summary.std.as_ref().map(scores))).collect())
+    let summary_of = |summary: &ScoreSummary| {
+        let difference = summary.difference.map_or((0.0, 0.0), |d| (d.mean, d.std_error));
+        (scores(&summary.mean), summary.std.as_ref().map(scores), difference)
+    };
+    Ok(summaries.iter().map(summary_of).collect())
 }

@@ -818,9 +818,7 @@ mod _core {
     use super::duel_tables::{duel_columns, evaluate_duels, times_of_levels};
 
     #[pymodule_export]
-    use super::ranking::{
-        cluster_preferences, compare_preferences, elo_scale, rank_abilities, rank_preferences, spec_r,
-    };
+    use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

@@ -7,14 +7,15 @@ use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::embedding::{Conditioning, Ridge};
 use riesz::game::Background;
+use riesz::kernel::ColumnScaling;
 use riesz::linalg::Sparse;
 use riesz::model_card::CardEntry;
 use riesz::preference::{
     ContextKernel, DuelEntries, DuelGame, DuelLogOdds, DuelQuestion, Duels, HomeSide, Inference, ItemBags,
-    MissingOutcome, PairKernel, PreferenceFit, PreferenceProcess, Record, differences, explain,
-    prepare_entries,
+    MissingOutcome, PairKernel, PreferenceFit, PreferenceProcess, Record, default_kernel, differences,
+    explain, prepare_entries,
 };
-use riesz::{AggregatePrediction, Error, Matrix, Table};
+use riesz::{AggregatePrediction, Error, Kernel, Matrix, Table};
 
 use crate::explanation::Explanation;
 use crate::fit::Fitted;
@@ -94,8 +95,8 @@ pub struct Circumstances<'py> {
     home: Option<Vec<i8>>,
     /// The items' names, for an ability of each item besides its features.
     names: Option<Vec<String>>,
-    /// The kernel of contexts in JSON, the part `shared` of all contexts, and a row for each duel.
-    contexts: Option<(String, f64, NamedRows<'py>)>,
+    /// The kernel of contexts in JSON (the default for `None`), and a row for each duel.
+    contexts: Option<(Option<String>, NamedRows<'py>)>,
     members: Option<Memberships>,
     /// Whether ties are a third outcome.
     ties: bool,
@@ -156,10 +157,13 @@ impl Circumstances<'_> {
         process.prior.extra_utility_kernel = extra_kernel;
         let duels = match self.contexts {
             None => Duels::new(count, &left, &right, &outcome, weight.as_deref()),
-            Some((kernel, shared, rows)) => {
-                let kernel = crate::fit::kernel(&kernel)?;
-                process.prior.contexts = Some(ContextKernel { kernel, shared });
-                Duels::in_contexts(count, &left, &right, &outcome, weight.as_deref(), &sample(rows)?)
+            Some((kernel, rows)) => {
+                let rows = sample(rows)?;
+                process.prior.contexts = Some(match kernel {
+                    Some(kernel) => ContextKernel { kernel: crate::fit::kernel(&kernel)?, shared: 0.0 },
+                    None => ContextKernel::from_contexts(&rows).map_err(raise)?,
+                });
+                Duels::in_contexts(count, &left, &right, &outcome, weight.as_deref(), &rows)
             }
         };
         let duels = duels.map_err(raise)?;
@@ -205,25 +209,50 @@ impl FittedPrior {
     }
 }
 
+/// Creates the process of a form, "nested", "utility" or "generalised", between these items; without columns,
+/// one of abilities alone. A kernel of `None` is the default one.
+pub(crate) fn process(kernel: Option<&str>, form: &str, items: &Table) -> PyResult<PreferenceProcess> {
+    let names_only = items.width() == 0;
+    let kernel = match kernel {
+        _ if names_only => Kernel::constant(1.0),
+        Some(kernel) => crate::fit::kernel(kernel)?,
+        None => default_kernel(items, &ColumnScaling::standardised(items)).map_err(raise)?,
+    };
+    let mut process = PreferenceProcess::new(kernel);
+    let (has_utility, has_generalised) = match form {
+        _ if names_only => (false, false),
+        "nested" => (true, true),
+        "utility" => (true, false),
+        "generalised" => (false, true),
+        other => return Err(refuse(format!("there is no form '{other}' of models of duels"))),
+    };
+    let prior = &mut process.prior;
+    for (variance, has_part) in
+        [(&mut prior.utility_variance, has_utility), (&mut prior.generalised_variance, has_generalised)]
+    {
+        *variance = if has_part { *variance } else { 0.0 };
+    }
+    Ok(process)
+}
+
 /// Fits a model to duels among items, and returns the fit and the tuned prior.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn fit_preferences(
     py: Python<'_>,
-    kernel: &str,
+    kernel: Option<&str>,
     items: NamedRows<'_>,
     duels: DuelInput,
     circumstances: Circumstances<'_>,
-    utility: f64,
-    generalised: f64,
+    form: &str,
     tune: bool,
     restarts: usize,
     seed: u64,
 ) -> PyResult<(Fitted, FittedPrior)> {
-    let mut process = PreferenceProcess::new(crate::fit::kernel(kernel)?);
-    (process.prior.utility_variance, process.prior.generalised_variance) = (utility, generalised);
+    let items = sample(items)?;
+    let mut process = process(kernel, form, &items)?;
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
-    let data = circumstances.prepare(&mut process, sample(items)?, duels)?;
+    let data = circumstances.prepare(&mut process, items, duels)?;
     let stop = process.stop.clone();
     let work = move || -> Result<PreferenceFit, Error> {
         let PreparedDuels { items, bags, duels } = &data;

@@ -13,7 +13,7 @@ use riesz::preference::{
 use riesz::table::ColumnKind;
 
 use crate::fit::Fitted;
-use crate::preference::{Circumstances, DuelInput, FittedPrior, duels as duels_of};
+use crate::preference::{Circumstances, DuelInput, FittedPrior, duels as duels_of, process};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, raise, refuse, sample};
 
@@ -242,20 +242,20 @@ pub struct FittedLandmarks {
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn fit_landmarks(
     py: Python<'_>,
-    kernel: &str,
+    kernel: Option<&str>,
     items: NamedRows<'_>,
     duels: DuelInput,
     circumstances: Circumstances<'_>,
-    shares: [f64; 2],
+    form: &str,
     tune: bool,
     restarts: usize,
     seed: u64,
     sizes: Sizes,
 ) -> PyResult<FittedLandmarks> {
-    let mut process = PreferenceProcess::new(crate::fit::kernel(kernel)?);
-    [process.prior.utility_variance, process.prior.generalised_variance] = shares;
+    let items = sample(items)?;
+    let mut process = process(kernel, form, &items)?;
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
-    let (items, duels) = circumstances.between_items(&mut process, sample(items)?, duels)?;
+    let (items, duels) = circumstances.between_items(&mut process, items, duels)?;
     let stop = process.stop.clone();
     let (landmarks, context_landmarks, tuning_pairs, draws, tolerance) = sizes;
     let process = LandmarkProcess { process, landmarks, context_landmarks, tuning_pairs, draws, tolerance };

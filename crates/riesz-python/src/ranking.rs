@@ -5,30 +5,20 @@ use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
-use riesz::Kernel;
-use riesz::kernel::{Categorical, Linear};
 use riesz::preference::clusters::{ClusterCount, Clusterer, ClusteringMethod};
-use riesz::preference::{
-    ELO_MEAN, ELO_PER_LOG_ODDS, ModelEvidence, PairKernel, PairwiseLogOdds, PreferenceProcess, Rankability,
-    RankingRequest, SpecR,
-};
+use riesz::preference::{ModelEvidence, PairwiseLogOdds, Rankability, RankingRequest, SpecR, UserEvidence};
 
-use crate::preference::{DuelInput, duels};
+use crate::preference::{Circumstances, DuelInput, duels, process};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NO_POSTERIOR, NamedRows, matrix, raise, refuse, sample};
-
-fn process(kernel: &str, tune: bool, restarts: usize, seed: u64) -> PyResult<PreferenceProcess> {
-    let process = PreferenceProcess::new(crate::fit::kernel(kernel)?);
-    Ok(PreferenceProcess { tune, restarts, seed, ..process })
-}
 
 /// The place of an item: its utility and interval, its rank and interval, and its probability of being the
 /// best.
 type Place = (f64, (f64, f64), usize, (usize, usize), f64);
 
-/// A ranking: the places of items, the cyclic share of the mean and of draws, and the most probable cycles of
-/// three items.
-type Ranked = (Vec<Place>, f64, (f64, f64, f64), Vec<([usize; 3], f64)>);
+/// A ranking: the places of items, the cyclic share of the mean and of draws, the most probable cycles of
+/// three items, and the numbers of draws of utilities and of all pairs.
+type Ranked = (Vec<Place>, f64, (f64, f64, f64), Vec<([usize; 3], f64)>, (usize, usize));
 
 fn ranked(result: &Rankability) -> Ranked {
     let ranks = (0..result.utility.len()).map(|i| {
@@ -36,64 +26,33 @@ fn ranked(result: &Rankability) -> Ranked {
         (result.utility[i], utility, result.rank[i], rank, result.best[i])
     });
     let circles = result.triangles.iter().map(|t| (t.items, t.probability)).collect();
-    (ranks.collect(), result.cyclic_share, result.cyclic_share_interval, circles)
+    let draws = (result.draws, result.cycle_draws);
+    (ranks.collect(), result.cyclic_share, result.cyclic_share_interval, circles, draws)
 }
 
-/// The Elo scale: points per unit of log odds, and the usual mean.
-#[pyfunction]
-pub fn elo_scale() -> (f64, f64) {
-    (ELO_PER_LOG_ODDS, ELO_MEAN)
-}
-
-/// Ranks all items of a model of abilities.
-#[pyfunction]
-pub fn rank_abilities(
-    py: Python<'_>,
-    model: &Expansion,
-    draws: usize,
-    level: f64,
-    seed: u64,
-) -> PyResult<Ranked> {
-    let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-    let model = model.model.clone();
-    let ranking = RankingRequest { draws, level, seed, ..RankingRequest::default() };
-    let stop = ranking.stop.clone();
-    let work = move || ranking.of_ability_model(&model, &covariance);
-    Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
-}
-
-/// Ranks items. Each entry of `further` is a utility of one column: the column, its share, and whether the
-/// utility is one of levels (true) or linear in the column's number (false).
+/// Ranks items under the posterior of a model of duels, in a context if the model has contexts. Without a
+/// number of draws there are the default numbers.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn rank_preferences(
     py: Python<'_>,
     model: &Expansion,
-    kernel: &str,
-    shares: [f64; 2],
-    further: Vec<(usize, f64, bool)>,
     items: NamedRows<'_>,
-    draws: usize,
+    context: Option<Vec<f64>>,
+    draws: Option<usize>,
     level: f64,
     triangles: usize,
     seed: u64,
 ) -> PyResult<Ranked> {
-    let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
-    let mut prior = PairKernel::new(kernel, shares[0], shares[1]);
-    let further_kernels = further.into_iter().map(|(column, share, of_levels)| {
-        share
-            * match of_levels {
-                true => Kernel::from(Categorical { columns: [column], similarity: 0.0 }),
-                false => Kernel::from(Linear { columns: vec![column], center: vec![0.0], scale: vec![1.0] }),
-            }
-    });
-    prior.extra_utility_kernel = further_kernels.reduce(|a, b| a + b);
+    let items = sample(items)?;
     let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
     let model = model.model.clone();
     let ranking = RankingRequest { draws, level, triangles, seed, ..RankingRequest::default() };
     let stop = ranking.stop.clone();
-    let work =
-        move || ranking.summarise_log_odds(&PairwiseLogOdds::new(&model, &covariance, &prior, &items)?);
+    let work = move || {
+        let log_odds = PairwiseLogOdds::new(&model, Some(&covariance), &items, context.as_deref())?;
+        ranking.summarise_log_odds(&log_odds)
+    };
     Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
 }
 
@@ -117,23 +76,45 @@ pub fn spec_r(
     Ok((value, (ranking.mean, ranking.sd), (coins.mean, coins.sd), average_clustering))
 }
 
-/// The log marginal likelihoods of the nested, the utility and the generalised model.
+/// The comparison of models with and without cycles: the log marginal likelihoods of the nested, the utility
+/// and the generalised model, and a sentence.
+type Cycles = ([f64; 3], String);
+/// The comparison of a utility per user with one for all: their log marginal likelihoods, and a sentence.
+type Users = ([f64; 2], String);
+
+/// Compares models of duels: with and without cycles for items with columns, and with and without users for
+/// duels with users.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn compare_preferences(
     py: Python<'_>,
-    kernel: &str,
+    kernel: Option<&str>,
     items: NamedRows<'_>,
     input: DuelInput,
+    circumstances: Circumstances<'_>,
     tune: bool,
     restarts: usize,
     seed: u64,
-) -> PyResult<[f64; 3]> {
+) -> PyResult<(Option<Cycles>, Option<Users>)> {
     let items = sample(items)?;
-    let (duels, process) = (duels(items.rows(), input)?, process(kernel, tune, restarts, seed)?);
-    let stop = process.stop.clone();
-    let work = move || ModelEvidence::compare(&process, &items, &duels);
-    let evidence = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
-    Ok([evidence.nested, evidence.utility, evidence.generalised])
+    let mut nested = process(kernel, "nested", &items)?;
+    (nested.tune, nested.restarts, nested.seed) = (tune, restarts, seed);
+    let has_columns = items.width() > 0;
+    let plain_duels = duels(items.rows(), input.clone())?;
+    let mut of_users = nested.clone();
+    let (user_items, user_duels) = circumstances.between_items(&mut of_users, items.clone(), input)?;
+    let stop = nested.stop.clone();
+    let work = move || -> riesz::Result<(Option<ModelEvidence>, Option<UserEvidence>)> {
+        let cycles = || ModelEvidence::compare(&nested, &items, &plain_duels);
+        let users =
+            || UserEvidence::compare(&of_users, &user_items, &user_duels).map(|(evidence, _)| evidence);
+        let cycles = if has_columns { Some(cycles()?) } else { None };
+        Ok((cycles, if of_users.prior.contexts.is_some() { Some(users()?) } else { None }))
+    };
+    let (cycles, users) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let of_cycles = |e: ModelEvidence| ([e.nested, e.utility, e.generalised], e.verdict());
+    let of_users = |e: UserEvidence| ([e.per_user, e.shared], e.verdict());
+    Ok((cycles.map(of_cycles), users.map(of_users)))
 }
 
 /// A clustering: labels, memberships, evidence bounds by number of clusters, the bounds over the sweeps of
@@ -147,7 +128,7 @@ type Clustered<'py> =
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn cluster_preferences<'py>(
     py: Python<'py>,
-    kernel: &str,
+    kernel: Option<&str>,
     items: NamedRows<'_>,
     input: DuelInput,
     method: &str,
@@ -156,14 +137,13 @@ pub fn cluster_preferences<'py>(
     covariates: bool,
     starts: usize,
     threshold: f64,
-    share: f64,
     subsamples: usize,
     tune: bool,
     seed: u64,
 ) -> PyResult<Clustered<'py>> {
     let items = sample(items)?;
-    let mut process = process(kernel, tune, 0, seed)?;
-    (process.prior.utility_variance, process.prior.generalised_variance) = (share, share);
+    let mut process = process(kernel, "nested", &items)?;
+    (process.tune, process.seed) = (tune, seed);
     let method = match method {
         "mixture" => ClusteringMethod::Mixture { covariates, starts },
         "generalised" => ClusteringMethod::Generalised,

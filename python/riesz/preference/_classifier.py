@@ -60,14 +60,10 @@ from ._outcomes import Outcomes, read_outcomes
 __all__ = ["PreferenceClassifier"]
 
 
-#: Variances of the utility and of the generalised part where tuning starts, in squared log odds.
-_SHARE = 2.25
 #: With more distinct pairs than _DENSE, landmarks are used by default, _LANDMARKS of them.
 _DENSE, _LANDMARKS = 2000, 250
 _FORMS = {"Bradley-Terry": "bradley_terry", "linear Bradley-Terry": "linear"}
-_MODELS = {"nested": (_SHARE, _SHARE), "utility": (_SHARE, 0.0), "generalised": (0.0, _SHARE)}
-#: The share of the prior that all contexts have in common, where tuning starts.
-_SHARED = 0.5
+_MODELS = ("nested", "utility", "generalised")
 
 
 class PreferenceClassifier(ClassifierMixin, BaseEstimator):
@@ -82,17 +78,18 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         paper and scissors (Chau et al. 2022). ``"nested"`` is their sum. The marginal likelihoods of the
         three show whether there is a ranking. Two models are simpler: ``"bradley_terry"`` is a difference of
         one ability per item, whatever its features (Bradley and Terry 1952; predictions take labels of
-        items), and ``"linear"`` a difference of weighted sums of features.
-    kernel : riesz.kernels.Kernel, default ``RBF("median_per_feature")``
-        Kernel between items; tuning starts from its parameters.
+        items; ``"bradley-terry"`` is the same), and ``"linear"`` a difference of weighted sums of features.
+    kernel : riesz.kernels.Kernel, optional
+        Kernel between items; tuning starts from its parameters. The default is that of the command line,
+        ``rbf(ard)``: an :class:`riesz.kernels.RBF` with a length scale for each feature, which starts from
+        the median distance between standardised items, times a ``Categorical`` of each column of categories.
     ability : bool, default False
         Whether each item has an ability in addition to the effect of its features, as in Bradley and Terry's
         model.
     context_kernel : riesz.kernels.Kernel, optional
         Kernel between the ``contexts`` and ``users`` of duels, which multiplies the prior. The default is
         ``ρ + (1 - ρ) k``: a share ρ of the prior is common to all contexts (tuning starts from ½), and k is
-        an ``RBF("median_per_feature")`` of the numeric columns times a ``Categorical`` of each column of
-        categories.
+        the default kernel of items for the columns of contexts.
     ties : "half" or "model"
         The treatment of ties. ``"half"`` counts a tie as half a win for either side. ``"model"`` makes it a
         third outcome (Rao and Kupper 1967) with a tuned margin δ, ``P(win) = σ(g - δ)`` and
@@ -104,7 +101,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         likelihood (Jaakkola and Jordan 2000). With ``"bound"``, ``log_marginal_likelihood_value_`` is this
         bound; it never exceeds the true value but is usually further from it than Laplace's.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps kernel and shares fixed. Tuning maximises the marginal likelihood times weakly
+        ``None`` keeps kernel and variances fixed. Tuning maximises the marginal likelihood times weakly
         informative priors around the start values, because few duels determine many length scales poorly.
     n_restarts_optimizer : int, default 0
         Number of additional runs from random start values.
@@ -289,16 +286,12 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         self.n_context_landmarks_: int | None = None
         self._function, self._background = None, copy.deepcopy(items)
         outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
-        if self.model in ABILITIES:
+        if self._form in ABILITIES:
             return self._fit_abilities(items, duels, outcomes, further)
         restarts = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
-        kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
         if items is None and self.ability:
             items = self._background = NameList.of_duels(duels)
         names, levels, rows = read_items(items, self.columns)
-        variances = _MODELS[self.model] if names else (0.0, 0.0)
-        if not names:
-            kernel = rk.Constant(1.0)
         for is_used, name in ((home is not None, HOME), (self.ability, ID)):
             if is_used and name in names:
                 raise ValueError(f"items have a column '{name}', as the model would call its own: rename it")
@@ -319,7 +312,8 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         duel = outcomes.to_core(left, right)
         left, right = left[used_duels], right[used_duels]
         context_columns, context_input = self._context_input(contexts, users, count, used_duels)
-        text = kernel._fitted_to(rows, names, levels)._to_json(names, levels)
+        kernel = self.kernel if names else None
+        text = None if kernel is None else kernel._fitted_to(rows, names, levels)._to_json(names, levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = labels_of(items) if self.ability else None
         item_names = labels if labels is not None else [str(i) for i in range(len(rows))]
@@ -335,11 +329,11 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         prior: Any
         table, tune = (names, levels, rows), self.optimizer is not None
         n_landmarks = self._most_landmarks(
-            left, right, None if context_input is None else context_input[2][2], bags is not None, not names
+            left, right, None if context_input is None else context_input[1][2], bags is not None, not names
         )
         if n_landmarks is None:
             fitted, prior = _core.fit_preferences(
-                text, table, duel, circumstances, *variances, tune, restarts, seed
+                text, table, duel, circumstances, self._form, tune, restarts, seed
             )
             model, notes = fitted.model, fitted.warnings
         else:
@@ -350,7 +344,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             )
             sizes = (n_landmarks, n_context_landmarks, pairs, draws, float(self.tol))
             fitted = _core.fit_landmarks(
-                text, table, duel, circumstances, list(variances), tune, restarts, seed, sizes
+                text, table, duel, circumstances, self._form, tune, restarts, seed, sizes
             )
             prior, model, notes = fitted.prior, fitted.model, fitted.warnings
             self._function, self._no_model_reason = fitted.function, fitted.no_model_reason
@@ -388,7 +382,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
     def _context_input(
         self, contexts: Any, users: Any, count: int, used_duels: np.ndarray
     ) -> tuple[Contexts | None, Any]:
-        """Returns the columns of contexts, and the core's kernel, common share and rows of the used duels."""
+        """Returns the columns of contexts, and the core's kernel and rows of the used duels."""
         if contexts is None and users is None:
             if self.context_kernel is not None:
                 raise ValueError(
@@ -398,10 +392,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             return None, None
         columns, cells = Contexts.read(contexts, users, count)
         cells = np.ascontiguousarray(cells[used_duels])
-        kernel = rk.RBF("median_per_feature") if self.context_kernel is None else self.context_kernel
-        text = kernel._fitted_to(cells, columns.names, columns.levels)._to_json(columns.names, columns.levels)
-        shared = _SHARED if self.context_kernel is None else 0.0
-        return columns, (text, shared, (columns.names, columns.levels, cells))
+        names, levels, kernel = columns.names, columns.levels, self.context_kernel
+        text = None if kernel is None else kernel._fitted_to(cells, names, levels)._to_json(names, levels)
+        return columns, (text, (names, levels, cells))
 
     def _fit_abilities(
         self, items: Any, duels: Any, outcomes: Outcomes, further: dict[str, Any]
@@ -419,11 +412,11 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
                     f"{name}: model = {self.model!r} does not support it: leave it out, or take 'utility'"
                 )
         for name, value in fit_abilities(
-            self.model, items, duels, outcomes, self.ridge, self.columns
+            self._form, items, duels, outcomes, self.ridge, self.columns
         ).items():
             setattr(self, name, value)
         self._contexts, self._has_home, self._ids = None, False, None
-        if self.model == "bradley_terry":
+        if self._form == "bradley_terry":
             self._background = np.array([[name] for name in self._levels[0] or []], dtype=object)
         self.classes_ = np.array(["right", "left"])
         self.n_features_in_ = len(self._names)
@@ -450,9 +443,14 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             return _LANDMARKS if len(np.unique(np.column_stack(pair_columns), axis=0)) > _DENSE else None
         return 2**32 if self.n_landmarks == "all" else whole_number("n_landmarks", self.n_landmarks, 1)
 
+    @property
+    def _form(self) -> Any:
+        """The form of the model, whose name may be spelt with a hyphen."""
+        return self.model.replace("-", "_") if isinstance(self.model, str) else self.model
+
     def _check(self) -> None:
         choices = [
-            ("model", self.model, (*_MODELS, *ABILITIES)),
+            ("model", self._form, (*_MODELS, *ABILITIES)),
             ("ties", self.ties, ("half", "model")),
             ("inference", self.inference, ("laplace", "bound")),
         ]
@@ -714,9 +712,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         """Reads a model file of :meth:`save` or of ``riesz prefer fit``.
 
         The model predicts and explains duels as the fitted one did. A file does not hold the items of the
-        fit, so give items by their rows and explanations a background; models of names alone know their
-        items. Neither does it hold the prior: there is no ``kernel_``, and
-        :func:`riesz.preference.rankability` takes only models of abilities from files.
+        fit, so give items by their rows and explanations a background; models of names alone, and with
+        ``ability=True``, know their items. Neither does it hold the prior on its own: there is no
+        ``kernel_``.
 
         Parameters
         ----------
@@ -963,7 +961,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         """Returns duels between members of bags as rows of numbers, the number and share of each row's bag
         duel, and the names of the bags on either side."""
         check_is_fitted(self, "classes_")
-        if self._function is not None or self.model in ABILITIES:
+        if self._function is not None or self._form in ABILITIES:
             raise ValueError(
                 f"{label}: landmarks and models of abilities have no bags: fit a process with "
                 "n_landmarks=None"
@@ -1010,7 +1008,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         """Returns the rows of the fit's items for texts that are labels of their index; other items
         unchanged."""
         names = _texts_of(items)
-        if names is None or self.model == "bradley_terry":
+        if names is None or self._form == "bradley_terry":
             return items
         if not self._names:
             return NameList(names)
@@ -1034,7 +1032,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         return self._background.iloc[[row_of_name[name] for name in names]]
 
     def _items(self, items: Any, label: str) -> np.ndarray:
-        if self.model == "bradley_terry":
+        if self._form == "bradley_terry":
             labels = np.array(
                 [[str(label)] for label in np.asarray(items, dtype=object).ravel()], dtype=object
             )
@@ -1051,9 +1049,12 @@ def _form_of(facts: dict[str, str]) -> str:
     form = _FORMS.get(facts.get("model", ""))
     if form is not None:
         return form
-    utility, generalised = (
-        float(facts.get(f"share of {part}", 0)) for part in ("a utility", "the generalised part")
-    )
+    # Files of riesz before 0.1 have other names.
+    names = [
+        ("prior variance of the utility", "share of a utility"),
+        ("prior variance of the generalised part", "share of the generalised part"),
+    ]
+    utility, generalised = (float(facts.get(name, facts.get(old, 0))) for name, old in names)
     return "nested" if (utility > 0) == (generalised > 0) else "utility" if utility > 0 else "generalised"
 
 

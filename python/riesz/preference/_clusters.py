@@ -25,7 +25,6 @@ from .. import _core
 from .._data.parameters import check_optimizer, whole_number
 from .._data.types import ColumnChoices, KernelLike, MatrixLike, Optimizer, RandomState
 from .._data.validation import names_of
-from ._classifier import _SHARE
 from ._duel_contexts import kernel_and_items, rows_of
 from ._outcomes import read_outcomes
 from ._rankability import _seed
@@ -58,8 +57,8 @@ class PreferenceClusters(BaseEstimator):
     max_clusters : int, default 5
     covariates : bool, default True
         Whether the covariates of a cluster have their own mean. If False, the mixture uses duels alone.
-    kernel : riesz.kernels.Kernel, default ``RBF("median_per_feature")``
-        Kernel between items.
+    kernel : riesz.kernels.Kernel, optional
+        Kernel between items, by default that of :class:`riesz.PreferenceClassifier`.
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps the kernel fixed. By default the generalised and the utility model are tuned, and the
         mixture chooses the scales of utilities and length scales with the largest bound.
@@ -175,7 +174,6 @@ class PreferenceClusters(BaseEstimator):
             bool(self.covariates),
             whole_number("n_init", self.n_init, 0),
             float(self.threshold),
-            _SHARE,
             whole_number("n_subsamples", self.n_subsamples, 0),
             self.optimizer is not None,
             _seed(self.random_state),

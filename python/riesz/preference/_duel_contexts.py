@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .. import kernels as rk
 from .._data.parameters import is_whole
 from .._data.table_columns import ColumnTypes, Rows, _text, read, read_categories
 from .._data.validation import (
@@ -320,8 +319,12 @@ def column_of(name: str, values: Any, count: int) -> np.ndarray:
     return numbers
 
 
-def kernel_and_items(items: Any, kernel: Any, choices: ColumnTypes | None = None) -> tuple[str, tuple]:
-    """Returns the kernel of items as JSON text, and their names, levels and rows."""
-    kernel = rk.RBF("median_per_feature") if kernel is None else as_kernel(kernel, also=", or None")
+def kernel_and_items(items: Any, kernel: Any, choices: ColumnTypes | None = None) -> tuple[str | None, tuple]:
+    """Returns the kernel of items as JSON text, ``None`` for the default one, and their names, levels and
+    rows."""
     names, levels, rows = read_items(items, choices)
-    return kernel._fitted_to(rows, names, levels)._to_json(names, levels), (list(names), list(levels), rows)
+    table = (list(names), list(levels), rows)
+    if kernel is None:
+        return None, table
+    kernel = as_kernel(kernel, also=", or None")
+    return kernel._fitted_to(rows, names, levels)._to_json(names, levels), table

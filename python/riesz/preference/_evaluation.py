@@ -11,13 +11,14 @@ import numpy as np
 from .. import _core
 from .._data.parameters import is_whole
 from .._data.validation import names_of
+from ._bradley_terry import ABILITIES
 from ._classifier import PreferenceClassifier
 from ._duel_contexts import NameList, homes, pairs_of, rows_of
 from ._duel_tables import is_table, read_duel_table
 from ._outcomes import read_outcomes
 
 _MODELS = ("nested", "utility", "generalised", "bradley_terry", "linear", "coin")
-_SPLITS = ("pairs", "items", "time", "context")
+_SPLITS = ("pairs", "duels", "items", "time", "context")
 _SCORES = ("accuracy", "auc", "log_loss")
 
 
@@ -33,6 +34,11 @@ class EvaluationResult:
     log_loss: dict[str, float]
     #: The standard deviation of each score over the splits, by score and model; empty for a single split.
     std: dict[str, dict[str, float]]
+    #: The mean difference of the log losses of the same duels from those of the best model; 0 for this one.
+    log_loss_difference: dict[str, float]
+    #: Its standard error over pairs of items (over contexts, if these are held out), whose duels depend on
+    #: each other.
+    log_loss_difference_std_error: dict[str, float]
     n_splits: int
 
     def to_frame(self) -> Any:
@@ -45,6 +51,8 @@ class EvaluationResult:
             columns[score] = list(getattr(self, score).values())
             if self.std:
                 columns[f"{score}_std"] = list(self.std[score].values())
+        for name in ("log_loss_difference", "log_loss_difference_std_error"):
+            columns[name] = list(getattr(self, name).values())
         return pd.DataFrame(columns)
 
     def __str__(self) -> str:
@@ -78,7 +86,7 @@ def evaluate(
     """Compares models of duels by their predictions for duels that they have not seen.
 
     Each repeat holds out a share of the pairs of items with all their duels, because training duels of a pair
-    reveal its test outcomes.
+    reveal its test outcomes. Differences from the best model are those of the same duels.
 
     Parameters
     ----------
@@ -88,8 +96,9 @@ def evaluate(
         Values of ``model`` of :class:`riesz.PreferenceClassifier`, and ``"coin"`` for probabilities of ½; by
         default all of them that the items allow. A dict has estimators with ``fit(items, duels)`` and
         ``predict_proba(left, right)``, such as :class:`PairClassifier`; clones of them are fitted.
-    split : {"pairs", "items", "time", "context"}
-        What is held out: pairs of items; items, so that both items of a test duel are new; the last duels, in
+    split : {"pairs", "duels", "items", "time", "context"}
+        What is held out: pairs of items with all their duels; single duels at random; items,
+        so that both items of a test duel are new; the last duels, in
         a single split; or whole contexts.
     split_by : array or str, optional
         For ``"time"``, the time of each duel, numbers or dates such as 2024-05-01; for ``"context"``, its
@@ -163,13 +172,20 @@ def evaluate(
         len(estimators),
         compared.predictions(list(estimators.values())),
     )
-    means, deviations = zip(*summaries)
+    means, deviations, differences = zip(*summaries)
     by_score = lambda numbers: {
         score: dict(zip(estimators, (float(entry[k]) for entry in numbers)))
         for k, score in enumerate(_SCORES)
     }
     std = {} if None in deviations else by_score(deviations)
-    return EvaluationResult(**by_score(means), std=std, n_splits=1 if split == "time" else int(n_repeats))
+    difference, std_error = (dict(zip(estimators, map(float, column))) for column in zip(*differences))
+    return EvaluationResult(
+        **by_score(means),
+        std=std,
+        log_loss_difference=difference,
+        log_loss_difference_std_error=std_error,
+        n_splits=1 if split == "time" else int(n_repeats),
+    )
 
 
 def _estimators(
@@ -191,13 +207,13 @@ def _estimators(
     if isinstance(models, str) or not models:
         raise ValueError(f"models = {models!r}: give a list of models, or a dict of estimators")
     for name in models:
-        if name not in _MODELS:
+        if not isinstance(name, str) or name.replace("-", "_") not in _MODELS:
             raise ValueError(f"models: {name!r} is none of {', '.join(map(repr, _MODELS))}")
     simple = {name: value for name, value in parameters.items() if name in ("ridge", "columns")}
     return {
         name: None
         if name == "coin"
-        else PreferenceClassifier(name, **(simple if name in ("bradley_terry", "linear") else parameters))
+        else PreferenceClassifier(name, **(simple if name.replace("-", "_") in ABILITIES else parameters))
         for name in models
     }
 
@@ -273,7 +289,8 @@ class _Comparison:
         if "random_state" in model.get_params():
             model.set_params(random_state=seed % (2**32))
         weight = self.outcomes.weight
-        has_circumstances = getattr(model, "model", None) not in ("bradley_terry", "linear")
+        form = getattr(model, "_form", None)
+        has_circumstances = form not in ABILITIES
         model.fit(
             self.items,
             self.pairs[training],
@@ -282,7 +299,7 @@ class _Comparison:
             **(self._circumstances(training) if has_circumstances else {}),
         )
         left, right = (side[test] for side in self.numbers())
-        if getattr(model, "model", None) == "bradley_terry":
+        if form == "bradley_terry":
             # Items without duels have equal abilities, so their odds are even without rounding errors.
             abilities = np.array(list(model.abilities_.values()))
             return (1 / (1 + np.exp(abilities[right] - abilities[left]))).tolist()

@@ -25,11 +25,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
-from .._data.parameters import check_optimizer, whole_number
+from .._data.parameters import check_optimizer, positive_number, whole_number
 from .._data.table_columns import ColumnTypes
-from ._bradley_terry import ABILITIES
 from ._classifier import PreferenceClassifier
-from ._duel_contexts import HOME, ID, UNSEEN, codes_of_names, kernel_and_items, labels_of, pairs_of, rows_of
+from ._duel_contexts import (
+    UNSEEN,
+    Contexts,
+    NameList,
+    codes_of_names,
+    kernel_and_items,
+    labels_of,
+    pairs_of,
+    rows_of,
+)
+from ._duel_tables import read_duel_table
 from ._outcomes import read_outcomes
 
 __all__ = ["Evidence", "Rankability", "SpecR", "compare_models", "rankability", "spec_r"]
@@ -37,8 +46,8 @@ __all__ = ["Evidence", "Rankability", "SpecR", "compare_models", "rankability", 
 
 @dataclass(frozen=True, repr=False)
 class Rankability:
-    """The posterior of a ranking. Intervals and probabilities come from ``n_samples`` joint draws of all log
-    odds."""
+    """The posterior of a ranking. Intervals of utilities are those of normal posteriors; ranks and
+    probabilities come from ``n_samples`` joint draws of the utilities."""
 
     #: Labels of the items, as in the index of a data frame, or numbers of rows.
     items: list
@@ -51,7 +60,8 @@ class Rankability:
     rank: np.ndarray
     #: The credible intervals of the ranks, (items, 2).
     rank_interval: np.ndarray
-    #: The probability of each item to be the best.
+    #: The probability of each item to be the best. It need not be largest for the item of rank 1: an
+    #: uncertain utility exceeds the others more often.
     probability_best: np.ndarray
     #: The share of the squared log odds, at their posterior mean, that no utility explains: 0 for differences
     #: of utilities, 1 for rock, paper and scissors. It is near 1/3 for an order in which everyone beats all
@@ -64,18 +74,28 @@ class Rankability:
     cycles: list[tuple[tuple, float]]
     #: The posterior probability of the intervals.
     level: float
+    #: The number of draws for ranks and ``probability_best``.
     n_samples: int
+    #: The number of joint draws of all log odds, for ``cyclic_share_interval`` and ``cycles``; 0 for models
+    #: without cycles.
+    n_cycle_samples: int = 0
 
-    def elo(self, mean: float | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the utilities on the Elo scale with their credible intervals, as ``riesz prefer rank``
-        does.
+    @property
+    def probability_best_std_error(self) -> np.ndarray:
+        """The standard errors of ``probability_best`` due to the number of draws."""
+        return np.sqrt(self.probability_best * (1 - self.probability_best) / self.n_samples)
 
-        A unit of log odds is 400 / ln 10 points, so a difference of 400 points means odds of 10 to 1.
-        Utilities sum to 0, so ``mean`` is the mean rating of the ranked items.
+    def elo(self, mean: float = 1500.0, *, scale: float = 400.0) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the utilities on the Elo scale with their credible intervals, in the order of ``items``, as
+        ``riesz prefer rank`` does; :meth:`to_frame` has them beside the names.
+
+        A difference of ``scale`` points means odds of 10 to 1, so a unit of log odds is ``scale / ln 10``
+        points. Utilities sum to 0, so ``mean`` is the mean rating of the ranked items.
 
         Parameters
         ----------
         mean : float, default 1500
+        scale : float, default 400
 
         Returns
         -------
@@ -93,11 +113,10 @@ class Rankability:
         >>> bool((interval[:, 0] < rating).all() and (rating < interval[:, 1]).all())
         True
         """
-        points, usual_mean = _core.elo_scale()
-        anchor = usual_mean if mean is None else float(mean)
-        return anchor + points * self.utility, anchor + points * self.utility_interval
+        points = positive_number("scale", scale) / np.log(10)
+        return mean + points * self.utility, mean + points * self.utility_interval
 
-    def to_frame(self, elo_mean: float | None = None) -> Any:
+    def to_frame(self, elo_mean: float = 1500.0) -> Any:
         """Returns a ``pandas.DataFrame``, one line per item, the best first, with the columns of ``riesz
         prefer rank``; ``elo_mean`` as for :meth:`elo`."""
         import pandas as pd
@@ -115,6 +134,7 @@ class Rankability:
             "elo_low": interval[:, 0],
             "elo_high": interval[:, 1],
             "probability_best": self.probability_best,
+            "probability_best_std_error": self.probability_best_std_error,
         }
         frame = pd.DataFrame(columns)
         return frame.sort_values("rank", kind="stable").reset_index(drop=True)
@@ -156,20 +176,36 @@ class Rankability:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log marginal likelihoods of the same duels under three models, each with tuned hyper-parameters."""
+    """Log marginal likelihoods of the same duels under several models, each with tuned hyper-parameters."""
 
-    #: Of the sum of a utility and a generalised part.
-    nested: float
+    #: Of the sum of a utility and a generalised part; this and the next two are None for items without
+    #: properties.
+    nested: float | None
     #: Of a utility alone, which implies a ranking.
-    utility: float
+    utility: float | None
     #: Of the generalised part alone.
-    generalized: float
+    generalized: float | None
+    #: Of a utility for each user; this and the next one are None without users.
+    per_user: float | None = None
+    #: Of one utility for all users.
+    shared: float | None = None
+    #: The conclusions as sentences, about cycles and about users.
+    verdicts: tuple[str, ...] = ()
 
     @property
-    def log_bayes_factor_cyclic(self) -> float:
+    def log_bayes_factor_cyclic(self) -> float | None:
         """The log Bayes factor of the nested model against a utility alone: negative if a ranking
         suffices."""
-        return self.nested - self.utility
+        return None if self.nested is None or self.utility is None else self.nested - self.utility
+
+    @property
+    def log_bayes_factor_users(self) -> float | None:
+        """The log Bayes factor of a utility per user against one for all: negative if users do not
+        differ."""
+        return None if self.per_user is None or self.shared is None else self.per_user - self.shared
+
+    def __str__(self) -> str:
+        return "\n".join(self.verdicts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -209,69 +245,71 @@ def rankability(
     model: PreferenceClassifier,
     items: Any = None,
     *,
-    n_samples: int = 512,
+    users: Any = None,
+    contexts: Any = None,
+    n_samples: int | None = None,
     level: float = 0.95,
     n_cycles: int = 10,
     random_state: Any = None,
 ) -> Rankability:
-    """Returns the posterior of a ranking of ``items`` under a fitted model, by default of the items of the
-    fit; other items need not have duels. The model "bradley_terry" always ranks all items of the fit.
+    """Returns the posterior of a ranking of ``items`` under a model that was fitted or loaded.
 
     The log odds of all pairs are split into differences of a utility, each item's mean, and a cyclic residual
-    (Jiang, Lim, Yao and Ye 2011), for the posterior mean and for ``n_samples`` joint draws. The cost is
-    O(items³) per draw. No item is at home. Intervals are quantiles of draws, extended to the estimate if it
-    lies outside."""
-    check_is_fitted(model)
-    draws, seed = whole_number("n_samples", n_samples, 2), _seed(random_state)
-    further = {"contexts": model._contexts, "landmarks": model._function}
-    unsupported = [name for name, value in further.items() if value is not None]
-    if model.model == "linear" or unsupported:
-        description = model.model if model.model in ABILITIES else " and ".join(unsupported)
+    (Jiang, Lim, Yao and Ye 2011). No item is at home.
+
+    Parameters
+    ----------
+    model : PreferenceClassifier
+        A model with a posterior: not one through landmarks.
+    items : array or data frame, optional
+        The items, or labels of items of the fit; by default all items of the fit. Other items need not have
+        duels.
+    users, contexts
+        For a model with users or contexts: the user, or the context (one row), for which items are ranked.
+    n_samples : int, optional
+        The number of joint draws. By default 10,000 of the utilities, or fewer for more than 1,000 items, and
+        512 of all pairs, for cycles, each of which costs O(items³).
+    level : float, default 0.95
+        The posterior probability of intervals.
+    n_cycles : int, default 10
+        The number of cycles to return.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    Rankability
+        Intervals of ranks are extended to the estimate if it lies outside.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> votes = [("ann", "bob")] * 3 + [("bob", "cleo")] * 3 + [("ann", "cleo")]
+    >>> model = riesz.PreferenceClassifier("bradley_terry").fit(None, votes)
+    >>> rankability(model, random_state=0).to_frame().item.tolist()
+    ['ann', 'bob', 'cleo']
+    """
+    check_is_fitted(model, "classes_")
+    if model._function is not None:
         raise ValueError(
-            f"rankability takes a process between items alone, and this model has {description}: fit one "
-            f"without"
+            "rankability: a model through landmarks has no joint posterior: fit with n_landmarks=None"
         )
-    if model.model == "bradley_terry":
-        if items is not None:
-            raise ValueError(
-                "items: a model of abilities ranks all items that it was fitted to: leave them out"
-            )
-        places, share, interval, circles = _core.rank_abilities(
-            model.expansion_._with_posterior(), draws, float(level), seed
-        )
-        labels: list[Any] = [label for label, value in model.abilities_.items() if value == value]
-    else:
-        if not hasattr(model, "kernel_"):
-            raise ValueError(
-                "rankability needs the prior of the model, which files do not hold: fit it again; models of "
-                "abilities ('bradley_terry') can be ranked from files"
-            )
-        items = model._background if items is None else model._items_of_names(items, "items")
-        rows = model._items(items, "items")
-        names, levels = model._item_columns()
-        further_columns: list[tuple[int, float, bool]] = []
-        if model._has_home:
-            further_columns.append((names.index(HOME), model.home_variance_, False))
-            rows = np.hstack([rows, np.zeros((len(rows), 1))])
-        if model._ids is not None:
-            called = labels_of(items)
-            if called is None:
-                raise ValueError("ability=True: say who the items are, by the index of a data frame")
-            further_columns.append((names.index(ID), model.ability_variance_, True))
-            rows = np.hstack([rows, codes_of_names(called, model._ids, UNSEEN)])
-        places, share, interval, circles = _core.rank_preferences(
-            model.expansion_._core,
-            model.kernel_._to_json(model._names, model._levels),
-            [model.utility_variance_, model.generalized_variance_],
-            further_columns,
-            (list(names), list(levels), np.ascontiguousarray(rows)),
-            draws,
-            float(level),
-            whole_number("n_cycles", n_cycles, 0),
-            seed,
-        )
-        index = getattr(items, "index", None)
-        labels = list(range(len(rows))) if index is None or callable(index) else list(index)
+    if model._contexts is not None:
+        context = model._contexts.rows(contexts, users)
+        if len(context) != 1:
+            raise ValueError(f"users and contexts have {len(context)} rows: ranks are those of one")
+    elif users is not None or contexts is not None:
+        raise ValueError("users and contexts: the model was fitted on duels without them")
+    rows, labels = _ranked_rows(model, items)
+    names, levels = model._item_columns()
+    places, share, interval, circles, (draws, cycle_draws) = _core.rank_preferences(
+        model.expansion_._with_posterior(),
+        (list(names), list(levels), np.ascontiguousarray(rows, dtype=float)),
+        None if model._contexts is None else context[0].tolist(),
+        None if n_samples is None else whole_number("n_samples", n_samples, 2),
+        float(level),
+        whole_number("n_cycles", n_cycles, 0),
+        _seed(random_state),
+    )
     utility, utility_interval, rank, rank_interval, best = (np.array(part) for part in zip(*places))
     return Rankability(
         items=labels,
@@ -284,8 +322,43 @@ def rankability(
         cyclic_share_interval=np.array(interval),
         cycles=[(tuple(labels[i] for i in three), probability) for three, probability in circles],
         level=float(level),
-        n_samples=int(n_samples),
+        n_samples=draws,
+        n_cycle_samples=cycle_draws,
     )
+
+
+def _ranked_rows(model: PreferenceClassifier, items: Any) -> tuple[np.ndarray, list[Any]]:
+    """Returns the items in the model's columns, nobody at home, and their labels."""
+    if items is None and model._form == "bradley_terry":
+        labels = [label for label, value in model.abilities_.items() if value == value]
+        return np.arange(len(labels))[:, None], labels
+    if items is None and model._background is None:
+        return _rows_of_file(model)
+    items = model._background if items is None else model._items_of_names(items, "items")
+    rows = model._items(items, "items")
+    if model._has_home:
+        rows = np.hstack([rows, np.zeros((len(rows), 1))])
+    if model._ids is not None:
+        called = labels_of(items)
+        if called is None:
+            raise ValueError("ability=True: say who the items are, by the index of a data frame")
+        rows = np.hstack([rows, codes_of_names(called, model._ids, UNSEEN)])
+    index = getattr(items, "index", None)
+    if model._form == "bradley_terry":
+        return rows, list(np.ravel(np.asarray(items, dtype=object)))
+    return rows, list(range(len(rows))) if index is None or callable(index) else list(index)
+
+
+def _rows_of_file(model: PreferenceClassifier) -> tuple[np.ndarray, list[Any]]:
+    """Returns the items of the duels of a model with abilities from a file, and their names."""
+    if model._ids is None:
+        raise ValueError("items: the model is from a file, which does not hold their names: give the items")
+    width = len(model._item_columns()[0])
+    codes, first = np.unique(model.expansion_.points[:, width - 1].astype(int), return_index=True)
+    rows = np.array(model.expansion_.points[first, :width])
+    if model._has_home:
+        rows[:, width - 2] = 0.0
+    return rows, [model._ids[code] for code in codes]
 
 
 def compare_models(
@@ -297,25 +370,87 @@ def compare_models(
     wins: Any = None,
     missing: str = "error",
     sample_weight: Any = None,
+    users: Any = None,
     kernel: Any = None,
     optimizer: str | None = "fmin_l_bfgs_b",
     n_restarts_optimizer: int = 0,
     random_state: Any = None,
     columns: ColumnTypes | None = None,
 ) -> Evidence:
-    """Fits the nested, the utility and the generalised model to the same duels, given as in
-    :meth:`riesz.PreferenceClassifier.fit`, and returns their log marginal likelihoods. ``columns`` are types
-    of columns of a data frame, ``{"zip": "text"}``, where the detected type is wrong."""
+    """Compares models of the same duels by their log marginal likelihoods: whether there are cycles, and with
+    ``users`` whether the users (judges) differ.
+
+    Items with properties are fitted by the nested, the utility and the generalised model. With ``users`` a
+    utility for each user, which have a tuned part in common, is compared with one utility for all.
+
+    Parameters
+    ----------
+    items : array or data frame, or None
+        None if duels between names are all that is known, which needs ``users``.
+    duels, outcome, scores, wins, missing, sample_weight, users
+        As in :meth:`riesz.PreferenceClassifier.fit`.
+    kernel, optimizer, n_restarts_optimizer, random_state
+        As for :class:`riesz.PreferenceClassifier`.
+    columns : dict of name to {"text", "number"}, optional
+        Types of columns of a data frame, where the detected type is wrong.
+
+    Returns
+    -------
+    Evidence
+        ``print`` shows the conclusions. A log Bayes factor of 1 is evidence, one of 3 strong evidence (Kass
+        and Raftery 1995), as if tuned parameters were known.
+
+    Examples
+    --------
+    >>> votes = [("a", "b"), ("b", "c"), ("a", "c")] * 12 + [("b", "a"), ("c", "b"), ("c", "a")] * 12
+    >>> judges = ["ann"] * 36 + ["bob"] * 36
+    >>> print(compare_models(None, votes, users=judges))  # doctest: +ELLIPSIS
+    users differ: the log Bayes factor of a utility per user against one for all is ...
+    """
     check_optimizer(optimizer)
+    arguments = {
+        "outcome": outcome,
+        "scores": scores,
+        "wins": wins,
+        "sample_weight": sample_weight,
+        "users": users,
+    }
+    duels, read = read_duel_table(duels, None, **arguments)
+    if items is None and read["users"] is None:
+        raise ValueError("items = None: models of names alone are compared by users: give users, or items")
+    items = NameList.of_duels(duels) if items is None else items
+    names = [str(name) for name in items.index] if isinstance(items, NameList) else None
     text, table = kernel_and_items(items, kernel, columns)
-    outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
-    core_duels = outcomes.to_core(*rows_of(items, duels, len(table[2])))
-    restarts = whole_number("n_restarts_optimizer", n_restarts_optimizer, 0)
-    return Evidence(
-        *_core.compare_preferences(
-            text, table, core_duels, optimizer is not None, restarts, _seed(random_state)
-        )
+    outcomes = read_outcomes(
+        duels, read["outcome"], read["sample_weight"], read["scores"], read["wins"], missing
     )
+    left, right = rows_of(items, duels, len(table[2]))
+    contexts = None
+    if read["users"] is not None:
+        context_columns, cells = Contexts.read(None, read["users"], len(left))
+        cells = np.ascontiguousarray(cells[outcomes.rows])
+        contexts = (None, (context_columns.names, context_columns.levels, cells))
+    circumstances = {
+        "home": None,
+        "names": names,
+        "contexts": contexts,
+        "members": None,
+        "ties": False,
+        "bound": False,
+    }
+    cycles, of_users = _core.compare_preferences(
+        None if names is not None else text,
+        table,
+        outcomes.to_core(left, right),
+        circumstances,
+        optimizer is not None,
+        whole_number("n_restarts_optimizer", n_restarts_optimizer, 0),
+        _seed(random_state),
+    )
+    nested, utility, generalized = (None, None, None) if cycles is None else cycles[0]
+    per_user, shared = (None, None) if of_users is None else of_users[0]
+    verdicts = tuple(part[1] for part in (cycles, of_users) if part is not None)
+    return Evidence(nested, utility, generalized, per_user, shared, verdicts)
 
 
 def spec_r(

@@ -1,6 +1,5 @@
 //! `riesz explain`.
 
-use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -101,15 +100,13 @@ pub struct Args {
 /// Explains the rows in chunks and writes the explanations.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
-    let for_terminal = path.is_none() && global.format.is_none() && std::io::stdout().is_terminal();
     if args.samples.is_some() && args.game.settings.value("covariance") != Some(&true.into()) {
         return Err(Failure::input(
             "--samples draws from the posterior of the values: give --covariance too",
         ));
     }
     let is_table = args.top_interactions.is_some() || args.samples.is_some();
-    let as_text = !is_table && (for_terminal || global.format == Some(Format::Text));
-    let format = if as_text { Format::Text } else { global.table_format(path)? };
+    let format = if is_table { global.table_format(path)? } else { global.text_or_table(path)? };
     let rows = args.features.open(&args.table, &args.rows)?;
     let table = &args.features.tables(&args.table);
     let (seed, variance) = (global.seed, args.variance);
@@ -142,7 +139,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (done, facts) = explaining.for_each_chunk(&console, add, is_json)?;
     sink.finish(facts)?;
     console.note(format!("{done} rows explained; {}", certificate.description()));
-    if for_terminal {
+    if format == Format::Text && global.format.is_none() {
         console.note("all values: -o why.csv; with covariances, plots and pages: -o why.json");
     }
     certificate.check()

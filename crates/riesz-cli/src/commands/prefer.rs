@@ -4,8 +4,10 @@ mod cluster;
 mod evaluate;
 mod explain;
 mod fit;
+mod model_items;
 mod predict;
 mod rank;
+mod rank_output;
 
 use crate::args::Global;
 use crate::console::Console;

@@ -12,8 +12,9 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
 use crate::args::Format;
+use crate::console::printable;
 use crate::exit::{Failure, Result};
-use crate::io::output::{FirstWriteError, Output};
+use crate::io::output::{FirstWriteError, Output, write_all};
 
 /// The numbers or texts of one column.
 #[derive(Debug, Clone)]
@@ -74,6 +75,27 @@ impl Cells {
     }
 }
 
+/// A table for reading: texts are left-aligned, numbers right-aligned and rounded.
+pub fn text_table(columns: &[(&str, Cells)]) -> String {
+    let text_of = |cells: &Cells, i: usize| match cells {
+        Cells::Integers(v) => v[i].to_string(),
+        Cells::Numbers(v) if v[i].is_nan() => String::new(),
+        Cells::Numbers(v) => riesz_report::number(v[i]),
+        Cells::Texts(v) => printable(&v[i]),
+    };
+    let padded = |(name, cells): &(&str, Cells)| -> Vec<String> {
+        let texts: Vec<String> =
+            std::iter::once(name.to_string()).chain((0..cells.len()).map(|i| text_of(cells, i))).collect();
+        let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+        let is_text = matches!(cells, Cells::Texts(_));
+        texts.iter().map(|t| if is_text { format!("{t:<width$}") } else { format!("{t:>width$}") }).collect()
+    };
+    let columns: Vec<Vec<String>> = columns.iter().map(padded).collect();
+    let line = |i: usize| columns.iter().map(|column| column[i].as_str()).collect::<Vec<_>>().join("  ");
+    let count = columns.first().map_or(0, Vec::len);
+    (0..count).map(|i| format!("{}\n", line(i).trim_end())).collect()
+}
+
 enum FormatWriter {
     Csv(Box<csv::Writer<Output>>),
     Json(Output),
@@ -127,8 +149,11 @@ impl TableWriter {
         Ok(Self { kind, names, first_error, begun: false })
     }
 
-    /// Writes a table of columns with names.
+    /// Writes a table of columns with names, as text for reading if `format` is text.
     pub fn write_columns(path: Option<&Path>, format: Format, columns: Vec<(&str, Cells)>) -> Result<()> {
+        if format == Format::Text {
+            return write_all(path, text_table(&columns).as_bytes());
+        }
         let (names, cells): (Vec<&str>, Vec<Cells>) = columns.into_iter().unzip();
         let example = cells.iter().map(Cells::empty).collect();
         let mut table = Self::open(path, format, names.into_iter().map(String::from).collect(), example)?;

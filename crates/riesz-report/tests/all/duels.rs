@@ -31,6 +31,7 @@ fn ranked(count: usize) -> Rankability {
         ],
         level: 0.95,
         draws: 100,
+        cycle_draws: 512,
         utility,
     }
 }

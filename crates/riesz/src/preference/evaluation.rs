@@ -13,6 +13,9 @@ pub enum Split<'a> {
     /// test data.
     #[default]
     Pairs,
+    /// Single duels at random. Other duels of the same pair are then known, as if a leaderboard receives
+    /// further votes.
+    Duels,
     /// Items: the test is on duels between two items that the model has not seen. The model learns from duels
     /// between two of the other items.
     Items,
@@ -43,6 +46,10 @@ pub fn split(
         Split::Pairs => {
             let test = draw_units((0..left.len()).map(pair), share, seed);
             (0..left.len()).map(|i| Some(test.contains(&pair(i)))).collect()
+        }
+        Split::Duels => {
+            let test = draw_units(0..left.len(), share, seed);
+            (0..left.len()).map(|i| Some(test.contains(&i))).collect()
         }
         Split::Items => {
             let test = draw_units(left.iter().chain(right), share, seed);
@@ -119,9 +126,7 @@ impl ProbabilityScores {
             std::cmp::Ordering::Equal => 0.5,
             side => f64::from(u8::from(side.is_gt() == (*y > 0.5))),
         };
-        // 0 ln 0 is defined as 0.
-        let cross_entropy_term = |p: f64, y: f64| if y > 0.0 { -y * p.ln() } else { 0.0 };
-        let loss = |(p, y): &(f64, f64)| cross_entropy_term(*p, *y) + cross_entropy_term(1.0 - p, 1.0 - y);
+        let loss = |(p, y): &(f64, f64)| log_loss(*p, *y);
         Self {
             accuracy: untied.iter().map(correctness).sum::<f64>() / untied.len() as f64,
             auc: auc(&untied),
@@ -129,6 +134,13 @@ impl ProbabilityScores {
             duels: probability.len(),
         }
     }
+}
+
+/// Returns minus the log probability of an outcome, where a tie counts half for each side.
+fn log_loss(p: f64, y: f64) -> f64 {
+    // 0 ln 0 is defined as 0.
+    let cross_entropy_term = |p: f64, y: f64| if y > 0.0 { -y * p.ln() } else { 0.0 };
+    cross_entropy_term(p, y) + cross_entropy_term(1.0 - p, 1.0 - y)
 }
 
 /// Returns the probability that a winner has a larger predicted probability than a loser; ties count half.
@@ -199,15 +211,24 @@ impl Evaluation<'_> {
             return Err(Error::parameter("repeats", 0, "give a number of at least 1").into());
         }
         let mut scores: Vec<Vec<ProbabilityScores>> = vec![Vec::new(); models.len()];
+        let mut losses: Vec<Vec<f64>> = vec![Vec::new(); models.len()];
+        let mut tested: Vec<TestedDuel> = Vec::new();
         for repeat in 0..self.splits() {
             let seed = self.seed.wrapping_add(repeat as u64);
             let parts = split(self.left, self.right, self.unit, self.share, seed)?;
             let indices =
                 |test: bool| (0..parts.len()).filter(|&i| parts[i] == Some(test)).collect::<Vec<usize>>();
             let duels = TestDuels { repeat, seed, training: indices(false), test: indices(true) };
-            let outcomes: Vec<f64> = duels.test.iter().map(|&i| self.outcome[i]).collect();
-            let outcomes = self.repeated(&duels.test, &outcomes);
-            for (model, scores) in models.iter().zip(&mut scores) {
+            let outcome_of: Vec<f64> = duels.test.iter().map(|&i| self.outcome[i]).collect();
+            let outcomes = self.repeated(&duels.test, &outcome_of);
+            let total = (self.splits() * outcomes.len()) as f64;
+            tested.extend(
+                duels
+                    .test
+                    .iter()
+                    .map(|&i| TestedDuel { group: self.group(i), weight: self.times(i) as f64 / total }),
+            );
+            for (model, (scores, losses)) in models.iter().zip(scores.iter_mut().zip(&mut losses)) {
                 let predicted = probabilities(model, &duels)?;
                 sized(
                     "the list of probabilities",
@@ -216,17 +237,43 @@ impl Evaluation<'_> {
                     predicted.len(),
                     "one per duel",
                 )?;
+                losses.extend(predicted.iter().zip(&outcome_of).map(|(p, y)| log_loss(*p, *y)));
                 let predicted = self.repeated(&duels.test, &predicted);
                 scores.push(ProbabilityScores::from_probabilities(&predicted, &outcomes));
             }
         }
-        Ok(scores.iter().map(|scores| ScoreSummary::from_scores(scores)).collect())
+        let mut summaries: Vec<ScoreSummary> =
+            scores.iter().map(|scores| ScoreSummary::from_scores(scores)).collect();
+        let log_loss_of = |m: &usize| summaries[*m].mean.log_loss;
+        let best = (0..models.len()).min_by(|a, b| log_loss_of(a).total_cmp(&log_loss_of(b)));
+        for (m, summary) in summaries.iter_mut().enumerate() {
+            summary.difference = best
+                .filter(|best| *best != m)
+                .map(|best| LossDifference::from_losses(&tested, &losses[m], &losses[best]));
+        }
+        Ok(summaries)
+    }
+
+    /// The number of duels that an entry represents.
+    fn times(&self, i: usize) -> usize {
+        self.counts.map_or(1, |counts| counts[i].round().max(1.0) as usize)
+    }
+
+    /// The group of duels whose losses depend on each other: those of a pair, or of a context that is held
+    /// out.
+    fn group(&self, i: usize) -> (usize, usize) {
+        match self.unit {
+            Split::Contexts(contexts) => (contexts[i], contexts[i]),
+            _ => (self.left[i].min(self.right[i]), self.left[i].max(self.right[i])),
+        }
     }
 
     /// Returns the number of each entry of `test` for each duel that the entry represents.
     fn repeated(&self, test: &[usize], numbers: &[f64]) -> Vec<f64> {
-        let times = |i: usize| self.counts.map_or(1, |counts| counts[i].round().max(1.0) as usize);
-        test.iter().zip(numbers).flat_map(|(&i, number)| std::iter::repeat_n(*number, times(i))).collect()
+        test.iter()
+            .zip(numbers)
+            .flat_map(|(&i, number)| std::iter::repeat_n(*number, self.times(i)))
+            .collect()
     }
 }
 
@@ -237,11 +284,46 @@ pub struct ScoreSummary {
     pub mean: ProbabilityScores,
     /// The standard deviations over the splits; `None` for a single split.
     pub std: Option<ProbabilityScores>,
+    /// The difference of the log loss from that of the best model; `None` for the best model.
+    pub difference: Option<LossDifference>,
+}
+
+/// A duel in the test set of a split.
+struct TestedDuel {
+    /// The group of duels whose losses depend on each other.
+    group: (usize, usize),
+    /// The share of the duel in the mean over all splits.
+    weight: f64,
+}
+
+/// The mean difference of two models' log losses of the same duels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossDifference {
+    /// The mean over the tested duels of all splits; positive if the other model is better.
+    pub mean: f64,
+    /// The standard error of the mean from differences of single duels. Duels of the same pair (or context,
+    /// if contexts are held out) depend on each other, also in several splits, so their sum counts once. NaN
+    /// for a single pair.
+    pub std_error: f64,
+}
+
+impl LossDifference {
+    fn from_losses(tested: &[TestedDuel], losses: &[f64], best: &[f64]) -> Self {
+        let differences = tested.iter().zip(losses.iter().zip(best).map(|(a, b)| a - b));
+        let mean: f64 = differences.clone().map(|(duel, d)| duel.weight * d).sum();
+        let mut sums: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+        for (duel, d) in differences {
+            *sums.entry(duel.group).or_default() += duel.weight * (d - mean);
+        }
+        let count = sums.len() as f64;
+        let squares: f64 = sums.values().map(|sum| sum * sum).sum();
+        Self { mean, std_error: (count / (count - 1.0) * squares).sqrt() }
+    }
 }
 
 impl ScoreSummary {
     /// Returns the summary of the scores of all splits. The number of duels in it is that of all splits.
-    pub fn from_scores(scores: &[ProbabilityScores]) -> Self {
+    fn from_scores(scores: &[ProbabilityScores]) -> Self {
         let moments = |read: fn(&ProbabilityScores) -> f64| {
             let numbers: Vec<f64> = scores.iter().map(read).collect();
             let first = numbers.first().copied().unwrap_or(f64::NAN);
@@ -255,7 +337,7 @@ impl ScoreSummary {
             [moments(|s| s.accuracy), moments(|s| s.auc), moments(|s| s.log_loss)];
         let mean = ProbabilityScores { accuracy: accuracy.0, auc: auc.0, log_loss: log_loss.0, duels };
         let std = ProbabilityScores { accuracy: accuracy.1, auc: auc.1, log_loss: log_loss.1, duels };
-        Self { mean, std: (scores.len() > 1).then_some(std) }
+        Self { mean, std: (scores.len() > 1).then_some(std), difference: None }
     }
 }
 
@@ -356,6 +438,10 @@ mod tests {
                     assert!(!is_same_pair || parts[i] == parts[j]);
                 }
             }
+            // Single duels: the share of duels, whatever their pairs.
+            let parts = split(&left, &right, Split::Duels, 0.3, seed).unwrap();
+            assert_eq!(parts.iter().filter(|part| **part == Some(true)).count(), 18);
+            assert!(!parts.contains(&None));
             let parts = split(&left, &right, Split::Items, 0.4, seed).unwrap();
             let items = |test: bool| -> BTreeSet<usize> {
                 (0..60).filter(|&i| parts[i] == Some(test)).flat_map(|i| [left[i], right[i]]).collect()

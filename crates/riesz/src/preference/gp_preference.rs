@@ -259,7 +259,7 @@ impl PreferenceProcess {
             Inference::JaakkolaBound => "preferential Gaussian process (variational bound)",
         };
         let mut card = vec![CardEntry::new("model", method), CardEntry::new("duels", data.duels.count())];
-        card.extend(prior.card_entries());
+        card.extend(prior.card_entries(data.items.columns()));
         card.extend(prior.contexts.iter().map(|c| CardEntry::measured("shared by all contexts", c.shared)));
         card.extend(margin.map(|m| CardEntry::measured("margin of ties", m)));
         card.push(CardEntry::measured("log marginal likelihood", mode.value));

@@ -22,6 +22,7 @@ mod landmarks;
 mod left_right_columns;
 mod log_odds;
 mod low_rank;
+mod model_evidence;
 mod observed_duels;
 mod outcomes;
 mod pair_kernel;
@@ -31,6 +32,7 @@ mod permutation_values;
 mod pref_shap;
 mod rankability;
 mod teams;
+mod wide_row_prior;
 
 pub use crate::gp::inference::Inference;
 pub use bradley_terry::{AbilityRidge, BradleyTerry, BradleyTerryFit};
@@ -40,18 +42,22 @@ pub use duel_columns::{DuelColumns, NamedDuelColumns, outcome_column};
 pub use duel_sides::{DuelEntries, HOME, HomeSide, ID, UNSEEN_RIGHT, prepare_entries};
 pub use duels::{Contexts, Duels};
 pub use evaluation::{
-    Bin, Evaluation, ProbabilityScores, ScoreSummary, Split, TestDuels, calibration, split, times_of_levels,
+    Bin, Evaluation, LossDifference, ProbabilityScores, ScoreSummary, Split, TestDuels, calibration, split,
+    times_of_levels,
 };
 pub use games::{DuelGame, DuelQuestion};
 pub use gp_preference::{PreferenceFit, PreferenceProcess};
 pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkParameters, LandmarkProcess};
 pub use left_right_columns::LeftRightColumns;
 pub use log_odds::DuelLogOdds;
+pub use model_evidence::{ModelEvidence, UserEvidence};
 pub use outcomes::{MissingOutcome, OUTCOME_WORDS, Outcomes, Record, read_homes};
-pub use pair_kernel::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
+pub use pair_kernel::{
+    ContextKernel, DEFAULT_KERNEL, Pair, PairKernel, default_kernel, wide_columns, wide_rows, wide_rows_in,
+};
 pub use pairwise_log_odds::{PairwiseLogOdds, PosteriorDraws};
 pub use pref_shap::{explain, probability_better};
 pub use rankability::{
-    CyclicTriad, ELO_MEAN, ELO_PER_LOG_ODDS, EloRating, Hodge, ModelEvidence, Rankability, RankingRequest,
+    CyclicTriad, ELO_MEAN, ELO_PER_LOG_ODDS, EloRating, Hodge, Rankability, RankingRequest,
 };
 pub use teams::ItemBags;

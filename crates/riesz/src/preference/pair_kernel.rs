@@ -22,9 +22,10 @@
 
 use rayon::prelude::*;
 
+use super::duel_sides::{HOME, ID};
 use super::duels::{Contexts, Duels};
 use crate::error::{Error, Result, sized};
-use crate::kernel::{Kernel, Term};
+use crate::kernel::{ColumnScaling, Kernel, KernelExpression, Term};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
@@ -99,6 +100,32 @@ impl ItemQuad {
     }
 }
 
+/// The default kernel between items, and between contexts, as an expression: Gaussian with a length scale for
+/// each column, which starts from the median distance; categories are equal or not.
+pub const DEFAULT_KERNEL: &str = "rbf(ard)";
+
+/// Returns the default kernel for items or contexts, whose columns have these units. If most rows are equal,
+/// so that the median distance is 0, length scales start from the median or the standard deviation of each
+/// column.
+///
+/// # Errors
+/// As [`KernelExpression::resolve`].
+pub fn default_kernel(rows: &Table, units: &ColumnScaling) -> Result<Kernel> {
+    let resolve = |expression: &str| KernelExpression::parse(expression)?.resolve(rows, units);
+    resolve(DEFAULT_KERNEL).or_else(|_| resolve("rbf(length_scale=median_per_feature, ard)"))
+}
+
+impl ContextKernel {
+    /// Returns the default kernel of contexts: half of the variance is common to all contexts where tuning
+    /// starts.
+    ///
+    /// # Errors
+    /// As [`default_kernel`].
+    pub fn from_contexts(contexts: &Table) -> Result<Self> {
+        Ok(Self { kernel: default_kernel(contexts, &ColumnScaling::standardised(contexts))?, shared: 0.5 })
+    }
+}
+
 impl PairKernel {
     /// Creates a prior without further utilities and contexts.
     pub fn new(items: Kernel, utility: f64, generalised: f64) -> Self {
@@ -117,10 +144,11 @@ impl PairKernel {
         self.extra_utility_kernel.iter().try_for_each(|k| k.validate(width))?;
         let variances = [("utility", self.utility_variance), ("generalised", self.generalised_variance)];
         for (name, variance) in variances {
-            crate::checks::not_negative(name, variance, "shares must be finite and 0 or more")?;
+            crate::checks::not_negative(name, variance, "variances must be finite and 0 or more")?;
         }
         if self.utility_variance + self.generalised_variance == 0.0 && self.extra_utility_kernel.is_none() {
-            let allowed = "the shares utility and generalised cannot both be 0: make one positive";
+            let allowed = "the variances of the utility and of the generalised part cannot both be 0: make \
+                           one positive";
             return Err(Error::parameter("utility", 0, allowed));
         }
         match (&self.contexts, duels.contexts()) {
@@ -145,14 +173,24 @@ impl PairKernel {
         }
     }
 
-    /// Returns the entries of a model card about the variances of the parts.
-    pub(super) fn card_entries(&self) -> Vec<CardEntry> {
+    /// Returns the entries of a model card about the prior variances of the parts, for items with these
+    /// columns.
+    pub(super) fn card_entries(&self, columns: &[Column]) -> Vec<CardEntry> {
         let mut card = vec![
-            CardEntry::measured("share of a utility", self.utility_variance),
-            CardEntry::measured("share of the generalised part", self.generalised_variance),
+            CardEntry::measured("prior variance of the utility", self.utility_variance),
+            CardEntry::measured("prior variance of the generalised part", self.generalised_variance),
         ];
         let terms = self.extra_utility_kernel.iter().flat_map(|k| &k.terms);
-        card.extend(terms.map(|term| CardEntry::measured("share of a further utility", term.scale)));
+        card.extend(terms.map(|term| {
+            let kernel = Kernel { terms: vec![term.clone()] };
+            let column = kernel.columns_read().next().and_then(|j| columns.get(j));
+            let part = match column.map(|c| &c.name[..]) {
+                Some(HOME) => "the home advantage",
+                Some(ID) => "the abilities",
+                _ => "a further utility",
+            };
+            CardEntry::measured(format!("prior variance of {part}"), term.scale)
+        }));
         card
     }
 

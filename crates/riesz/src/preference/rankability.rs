@@ -6,17 +6,12 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::duels::Duels;
-use super::gp_preference::PreferenceProcess;
-use super::pairwise_log_odds::{PairwiseLogOdds, psd_root};
+use super::pairwise_log_odds::{PairwiseLogOdds, psd_root, relative_to_mean};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
-use crate::kernel_model::KernelExpansion;
+use crate::explanation::normal;
 use crate::linalg::{Matrix, mean, sorted};
-use crate::posterior::{Posterior, PosteriorCovariance};
-use crate::prediction::reaching;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
-use crate::table::{ColumnKind, Table};
 
 /// The decomposition of the log odds of all pairs into differences of utilities and a cyclic rest: HodgeRank
 /// on the complete graph (Jiang, Lim, Yao and Ye 2011).
@@ -61,15 +56,15 @@ pub struct CyclicTriad {
 pub struct Rankability {
     /// For each item, the posterior mean of its mean log odds against all items.
     pub utility: Vec<f64>,
-    /// For each item, the ends of the credible interval of its utility, from quantiles of the draws. These
-    /// intervals, and those of ranks, are extended to the estimate if it lies outside. The rank by the mean
-    /// utility may lie outside if a different item exceeds this one in each draw.
+    /// For each item, the ends of the credible interval of its utility, whose posterior is normal.
     pub utility_interval: Vec<(f64, f64)>,
     /// For each item, its rank by the posterior mean of its utility, 1 for the best.
     pub rank: Vec<usize>,
-    /// For each item, the ends of the credible interval of its rank.
+    /// For each item, the ends of the credible interval of its rank, from quantiles of the draws, extended to
+    /// the rank if this lies outside. That is possible if a different item exceeds this one in each draw.
     pub rank_interval: Vec<(usize, usize)>,
-    /// For each item, the probability that it is the best one.
+    /// For each item, the probability that it is the best one, estimated from the draws. It need not be
+    /// largest for the item of rank 1, because an uncertain utility exceeds the others more often.
     pub best: Vec<f64>,
     /// The share of the squared posterior mean log odds that no utility explains.
     pub cyclic_share: f64,
@@ -80,8 +75,10 @@ pub struct Rankability {
     pub triangles: Vec<CyclicTriad>,
     /// The level of the intervals.
     pub level: f64,
-    /// The number of draws from which the intervals are estimated.
+    /// The number of draws from which ranks and probabilities of being the best are estimated.
     pub draws: usize,
+    /// The number of draws from which cycles are estimated; 0 for a model without cycles.
+    pub cycle_draws: usize,
 }
 
 /// Points of the Elo scale per unit of log odds: 400 / ln 10, so that a difference of 400 points means odds
@@ -103,6 +100,11 @@ pub struct EloRating {
 }
 
 impl Rankability {
+    /// Returns the standard error of each probability of being the best, `√(p (1 - p) / draws)`.
+    pub fn best_std_error(&self) -> Vec<f64> {
+        self.best.iter().map(|p| (p * (1.0 - p) / self.draws as f64).sqrt()).collect()
+    }
+
     /// Returns the utilities on the Elo scale, `mean + 400 / ln 10 · utility`. Utilities sum to 0, so `mean`
     /// is the mean rating of the ranked items. The expected score of an item with a rating R against one with
     /// a rating S is `1 / (1 + 10^((S - R) / 400))`, if there are no cycles.
@@ -120,8 +122,10 @@ impl Rankability {
 /// The settings of a posterior summary of a ranking.
 #[derive(Debug, Clone)]
 pub struct RankingRequest {
-    /// The number of joint draws from the posterior, at least 2.
-    pub draws: usize,
+    /// The number of joint draws from the posterior, at least 2. `None`: 10,000 draws of the utilities, or
+    /// fewer if there are more than 1,000 items; and 512 draws of the log odds of all pairs, which cycles
+    /// need.
+    pub draws: Option<usize>,
     /// The level of the intervals, between 0 and 1.
     pub level: f64,
     /// The number of cyclic triads to return.
@@ -135,10 +139,10 @@ pub struct RankingRequest {
 }
 
 impl Default for RankingRequest {
-    /// The defaults are 512 draws, 95 % intervals and ten cyclic triads.
+    /// The defaults are 95 % intervals and ten cyclic triads.
     fn default() -> Self {
         Self {
-            draws: 512,
+            draws: None,
             level: 0.95,
             triangles: 10,
             seed: 0,
@@ -148,25 +152,43 @@ impl Default for RankingRequest {
     }
 }
 
-/// The summary of a draw.
+/// The default number of draws of the log odds of all pairs, each of which costs N³ for N items.
+const CYCLE_DRAWS: usize = 512;
+
+/// Returns the default number of draws of the utilities of n items: 10,000, so that standard errors of
+/// probabilities are at most 0.005, and between 1,000 and 10,000 for more than 1,000 items.
+fn default_draws(n: usize) -> usize {
+    (10_000_000 / n.max(1)).clamp(1000, 10_000)
+}
+
+/// A stream of draws that differs from that of the pairs' log odds.
+const UTILITY_STREAM: u64 = 1;
+
+/// The summary of a draw of the log odds of all pairs.
 struct DrawSummary {
-    hodge: Hodge,
-    rank: Vec<u32>,
+    cyclic_share: f64,
     /// For each pair (l, r), one bit: whether l beats r.
     wins: Vec<u64>,
 }
 
 impl RankingRequest {
-    /// Returns the summary of a posterior of log odds. Cost O(N³) per draw for N items, and N³/64 per draw
-    /// for the triads. Results do not depend on the number of threads.
+    /// Returns the summary of a posterior of log odds. Cost O(N³) for N items, O(N²) per draw of the
+    /// utilities, and if the model allows cycles O(N³) per draw of the log odds. Results do not depend on the
+    /// number of threads.
     ///
     /// # Errors
     /// As [`PairwiseLogOdds::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`];
     /// [`Error::Interrupted`].
     pub fn summarise_log_odds(&self, flow: &PairwiseLogOdds<'_>) -> Result<Rankability> {
         self.check(flow.items())?;
+        let (utility, covariance) = flow.utilities()?;
+        let cycle_draws = if flow.allows_cycles() { self.draws.unwrap_or(CYCLE_DRAWS) } else { 0 };
+        let summary = self.summarise_utilities(utility, &covariance, cycle_draws)?;
+        if cycle_draws == 0 {
+            return Ok(summary);
+        }
         let draws = flow.draws()?;
-        self.summarise(&flow.mean(), |seed| draws.draw(seed))
+        self.with_cycles(summary, &flow.mean(), |seed| draws.draw(seed))
     }
 
     /// Returns the summary of a normal posterior of abilities, one per item, with this mean and covariance.
@@ -174,67 +196,101 @@ impl RankingRequest {
     ///
     /// # Errors
     /// As [`summarise_log_odds`](Self::summarise_log_odds); [`Error::Shape`].
-    pub fn of_abilities(&self, mean: &[f64], covariance: &Matrix) -> Result<Rankability> {
-        self.check(mean.len())?;
-        sized("the covariance of abilities", "rows", mean.len(), covariance.rows(), "one per item")?;
-        let root = psd_root(covariance, f64::EPSILON)?;
-        let differences = |abilities: &[f64]| {
-            Matrix::from_fn(abilities.len(), abilities.len(), |l, r| abilities[l] - abilities[r])
-        };
-        let draw = |seed: u64| {
-            let mut random = Random::seed_from_u64(seed);
-            let z: Vec<f64> = (0..root.cols()).map(|_| random.sample(StandardNormal)).collect();
-            differences(&mean.iter().zip(root.matvec(&z)).map(|(m, v)| m + v).collect::<Vec<f64>>())
-        };
-        let without_triads = Self { triangles: 0, ..self.clone() };
-        without_triads.summarise(&differences(mean), draw)
-    }
-
-    /// Returns the summary of the abilities of all items of a [Bradley-Terry model](super::BradleyTerry),
-    /// from the model and the covariance in its file. Cost as [`of_abilities`](Self::of_abilities).
-    ///
-    /// # Errors
-    /// As [`of_abilities`](Self::of_abilities); [`Error::Parameter`] for another model.
-    pub fn of_ability_model(
-        &self,
-        model: &KernelExpansion,
-        covariance: &PosteriorCovariance,
-    ) -> Result<Rankability> {
-        let columns = model.columns();
-        let count = match columns.first().map(|column| &column.kind) {
-            Some(ColumnKind::Categorical { levels }) if columns.len() == 2 => levels.len(),
-            _ => {
-                let allowed = "abilities of items are those of a Bradley-Terry model";
-                return Err(Error::parameter("model", model.kernel.formula(), allowed));
-            }
-        };
-        // Each item against the first one, since only differences of abilities matter.
-        let values = (0..count).map(|i| i as f64).chain(std::iter::repeat_n(0.0, count)).collect();
-        let rows = Table::from_column_major(columns.to_vec(), count, values)?;
-        let posterior = Posterior::new(model, covariance)?;
-        let items = posterior.functionals_at(&rows)?;
-        self.of_abilities(&posterior.mean_of(&items).column(0), &posterior.covariance(&items)[0])
+    pub fn of_abilities(&self, abilities: &[f64], covariance: &Matrix) -> Result<Rankability> {
+        let n = abilities.len();
+        self.check(n)?;
+        sized("the covariance of abilities", "rows", n, covariance.rows(), "one per item")?;
+        // The mean log odds against all items are the ability without the mean ability.
+        let (utility, covariance) = relative_to_mean(abilities, covariance);
+        self.summarise_utilities(utility, &covariance, 0)
     }
 
     fn check(&self, n: usize) -> Result<()> {
         if n < 2 {
             return Err(Error::too_few("the table of items", 2, "rows are"));
         }
-        if self.draws < 2 {
-            return Err(Error::parameter("n_samples", self.draws, "intervals need 2 or more samples"));
+        let draws = self.draws.unwrap_or_else(|| default_draws(n));
+        if draws < 2 {
+            return Err(Error::parameter("n_samples", draws, "ranks need 2 or more samples"));
         }
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Error::parameter("level", self.level, "it lies between 0 and 1"));
         }
-        crate::memory::check_allocation("draws", self.draws, n.saturating_mul(n).div_ceil(32))
+        crate::memory::check_allocation("draws", draws, n)?;
+        let cycle_draws = self.draws.unwrap_or(CYCLE_DRAWS);
+        crate::memory::check_allocation("draws", cycle_draws, n.saturating_mul(n).div_ceil(32))
     }
 
-    /// Summarises the log odds of all pairs, from their mean and from draws, each with its own seed.
-    fn summarise(&self, mean: &Matrix, draw: impl Fn(u64) -> Matrix + Sync) -> Result<Rankability> {
-        let (n, words) = (mean.rows(), self.draws.div_ceil(64));
-        let mean = Hodge::decompose(mean);
+    /// The tails on either side of the intervals.
+    fn tails(&self) -> (f64, f64) {
+        (0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level))
+    }
+
+    /// Summarises utilities from their normal posterior: intervals in closed form, ranks from draws.
+    /// `cycle_draws` follow, for the progress.
+    fn summarise_utilities(
+        &self,
+        utility: Vec<f64>,
+        covariance: &Matrix,
+        cycle_draws: usize,
+    ) -> Result<Rankability> {
+        let n = utility.len();
+        let draws = self.draws.unwrap_or_else(|| default_draws(n));
+        let root = psd_root(covariance, f64::EPSILON)?;
         let control = RunControl { stop: &self.stop, progress: &self.progress };
-        self.progress.start(self.draws);
+        self.progress.start(draws + cycle_draws);
+        let ranks_of_draw = |t: usize| {
+            control.check_cancelled()?;
+            let mut random = Random::seed_from_u64(hash([self.seed, t as u64, UTILITY_STREAM]));
+            let z: Vec<f64> = (0..root.cols()).map(|_| random.sample(StandardNormal)).collect();
+            let draw: Vec<f64> = utility.iter().zip(root.matvec(&z)).map(|(m, v)| m + v).collect();
+            control.step();
+            Ok(ranks(&draw))
+        };
+        let drawn_ranks = (0..draws).into_par_iter().map(ranks_of_draw).collect::<Result<Vec<Vec<u32>>>>()?;
+        let (low, high) = self.tails();
+        let quantile = normal::quantile(high);
+        let utility_interval = |i: usize| {
+            let half_width = quantile * covariance[(i, i)].max(0.0).sqrt();
+            (utility[i] - half_width, utility[i] + half_width)
+        };
+        let rank: Vec<usize> = ranks(&utility).into_iter().map(|r| r as usize).collect();
+        let rank_interval = |i: usize| {
+            let mut sorted_ranks: Vec<u32> = drawn_ranks.iter().map(|ranks| ranks[i]).collect();
+            sorted_ranks.sort_unstable();
+            let last_index = (draws - 1) as f64;
+            // The bounds are rounded outwards to whole ranks, so that the interval has at least its level.
+            let interval = [(low * last_index).floor(), (high * last_index).ceil()]
+                .map(|position| sorted_ranks[position as usize] as usize);
+            (interval[0].min(rank[i]), interval[1].max(rank[i]))
+        };
+        let best = |i: usize| drawn_ranks.iter().filter(|ranks| ranks[i] == 1).count() as f64 / draws as f64;
+        Ok(Rankability {
+            utility_interval: (0..n).map(utility_interval).collect(),
+            rank_interval: (0..n).into_par_iter().map(rank_interval).collect(),
+            best: (0..n).into_par_iter().map(best).collect(),
+            rank,
+            cyclic_share: 0.0,
+            cyclic_share_interval: (0.0, 0.0, 0.0),
+            triangles: Vec::new(),
+            utility,
+            level: self.level,
+            draws,
+            cycle_draws,
+        })
+    }
+
+    /// Adds the cyclic share and cyclic triads to a summary, from the log odds of all pairs: their mean and
+    /// draws, each with its own seed.
+    fn with_cycles(
+        &self,
+        summary: Rankability,
+        mean: &Matrix,
+        draw: impl Fn(u64) -> Matrix + Sync,
+    ) -> Result<Rankability> {
+        let (n, draws) = (mean.rows(), summary.cycle_draws);
+        let words = draws.div_ceil(64);
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
         let summarise_draw = |t: usize| {
             control.check_cancelled()?;
             let log_odds = draw(hash([self.seed, t as u64]));
@@ -242,39 +298,15 @@ impl RankingRequest {
             Ok(DrawSummary::from_log_odds(&log_odds))
         };
         let summaries =
-            (0..self.draws).into_par_iter().map(summarise_draw).collect::<Result<Vec<DrawSummary>>>()?;
-        let shares: Vec<f64> = summaries.iter().map(|s| s.hodge.cyclic_share).collect();
-        let (low, high) = (0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level));
-        let quantiles = |values: Vec<f64>| {
-            let sorted = sorted(&values);
-            (quantile(&sorted, low), quantile(&sorted, 0.5), quantile(&sorted, high))
-        };
-        let utility_interval = |i: usize| {
-            let (lower, _, upper) = quantiles(summaries.iter().map(|s| s.hodge.utility[i]).collect());
-            reaching([lower, upper], mean.utility[i]).into()
-        };
-        let rank: Vec<usize> = ranks(&mean.utility).into_iter().map(|r| r as usize).collect();
-        let rank_interval = |i: usize| {
-            let mut sorted_ranks: Vec<u32> = summaries.iter().map(|s| s.rank[i]).collect();
-            sorted_ranks.sort_unstable();
-            let last_index = (sorted_ranks.len() - 1) as f64;
-            // The bounds are rounded outwards to whole ranks, so that the interval has at least its level.
-            let interval = [(low * last_index).floor(), (high * last_index).ceil()]
-                .map(|position| sorted_ranks[position as usize] as usize);
-            (interval[0].min(rank[i]), interval[1].max(rank[i]))
-        };
-        let best = |i: usize| summaries.iter().filter(|s| s.rank[i] == 1).count() as f64 / self.draws as f64;
+            (0..draws).into_par_iter().map(summarise_draw).collect::<Result<Vec<DrawSummary>>>()?;
+        let shares = sorted(&summaries.iter().map(|s| s.cyclic_share).collect::<Vec<f64>>());
+        let (low, high) = self.tails();
+        let [low, middle, high] = [low, 0.5, high].map(|share| quantile(&shares, share));
         Ok(Rankability {
-            utility_interval: (0..n).map(utility_interval).collect(),
-            rank_interval: (0..n).map(rank_interval).collect(),
-            rank,
-            best: (0..n).map(best).collect(),
-            cyclic_share: mean.cyclic_share,
-            cyclic_share_interval: quantiles(shares),
-            triangles: self.cyclic_triads(n, &win_bits(n, words, &summaries), words, control)?,
-            utility: mean.utility,
-            level: self.level,
-            draws: self.draws,
+            cyclic_share: Hodge::decompose(mean).cyclic_share,
+            cyclic_share_interval: (low, middle, high),
+            triangles: self.cyclic_triads(n, &win_bits(n, words, &summaries), draws, control)?,
+            ..summary
         })
     }
 
@@ -283,9 +315,10 @@ impl RankingRequest {
         &self,
         n: usize,
         win_bits: &[u64],
-        words: usize,
+        draws: usize,
         control: RunControl<'_>,
     ) -> Result<Vec<CyclicTriad>> {
+        let words = draws.div_ceil(64);
         let bits = |l: usize, r: usize| &win_bits[(l * n + r) * words..(l * n + r + 1) * words];
         let count = |a: usize, b: usize, c: usize| -> u32 {
             let words_of_pairs = bits(a, b).iter().zip(bits(b, c)).zip(bits(c, a));
@@ -320,7 +353,7 @@ impl RankingRequest {
         let mut best_triads: Vec<(u32, [usize; 3])> = best_triads.into_iter().flatten().collect();
         keep_top(&mut best_triads, n_triads);
         let triangle =
-            |(n_draws, items)| CyclicTriad { items, probability: f64::from(n_draws) / self.draws as f64 };
+            |(n_draws, items)| CyclicTriad { items, probability: f64::from(n_draws) / draws as f64 };
         Ok(best_triads.into_iter().map(triangle).collect())
     }
 }
@@ -338,7 +371,7 @@ impl DrawSummary {
         for (entry, _) in flow.data().iter().enumerate().filter(|(_, v)| **v > 0.0) {
             wins[entry / 64] |= 1_u64 << (entry % 64);
         }
-        Self { rank: ranks(&hodge.utility), wins, hodge }
+        Self { cyclic_share: hodge.cyclic_share, wins }
     }
 }
 
@@ -365,57 +398,4 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     let position = share * (sorted.len() - 1) as f64;
     let (low, high) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
     low + position.fract() * (high - low)
-}
-
-/// The marginal likelihoods of the same duels under three priors: a utility, the generalised part, and both.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelEvidence {
-    /// The log marginal likelihood of a utility and a generalised part together.
-    pub nested: f64,
-    /// The log marginal likelihood of a utility alone.
-    pub utility: f64,
-    /// The log marginal likelihood of the generalised part alone.
-    pub generalised: f64,
-}
-
-impl ModelEvidence {
-    /// Returns the log Bayes factor of the nested model against the utility alone, as if tuned parameters
-    /// were known. If it is negative, a ranking is sufficient.
-    pub fn cycles(&self) -> f64 {
-        self.nested - self.utility
-    }
-
-    /// Fits `process` in three forms: with both parts, and with each part alone. In the nested form a part
-    /// without a variance takes that of the other part. Cost of three fits.
-    ///
-    /// # Errors
-    /// As [`PreferenceProcess::fit`].
-    pub fn compare(process: &PreferenceProcess, items: &Table, duels: &Duels) -> Result<Self> {
-        let prior = &process.prior;
-        let variance_or = |variance: f64, other: f64| if variance > 0.0 { variance } else { other };
-        let utility = variance_or(prior.utility_variance, prior.generalised_variance);
-        let generalised = variance_or(prior.generalised_variance, prior.utility_variance);
-        let mut nested = process.clone();
-        (nested.prior.utility_variance, nested.prior.generalised_variance) = (utility, generalised);
-        Self::from_nested_evidence(nested.fit(items, duels)?.log_marginal_likelihood, &nested, items, duels)
-    }
-
-    /// Returns the evidence, given the log marginal likelihood of the nested `process`. Further utilities
-    /// belong to the nested model and to the ranking, not to the generalised part alone. Cost of two fits.
-    ///
-    /// # Errors
-    /// As [`PreferenceProcess::fit`].
-    pub fn from_nested_evidence(
-        nested: f64,
-        process: &PreferenceProcess,
-        items: &Table,
-        duels: &Duels,
-    ) -> Result<Self> {
-        let value =
-            |process: &PreferenceProcess| process.fit(items, duels).map(|fit| fit.log_marginal_likelihood);
-        let [mut ranking, mut cycles] = [process.clone(), process.clone()];
-        ranking.prior.generalised_variance = 0.0;
-        (cycles.prior.utility_variance, cycles.prior.extra_utility_kernel) = (0.0, None);
-        Ok(Self { nested, utility: value(&ranking)?, generalised: value(&cycles)? })
-    }
 }

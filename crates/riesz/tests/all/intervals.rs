@@ -101,7 +101,7 @@ fn utilities_and_places_lie_in_their_intervals() {
         let fit = PreferenceProcess { prior, tune: false, ..plain }.fit(&items, &duels).unwrap();
         // Half of the time, two draws are on the same side of the mean.
         for draws in [2, 64] {
-            let ranking = RankingRequest { draws, seed, ..RankingRequest::default() };
+            let ranking = RankingRequest { draws: Some(draws), seed, ..RankingRequest::default() };
             check_ranking(&ranking.summarise_log_odds(&fit.flow(&items).unwrap()).unwrap());
             let names: Vec<String> = (0..6).map(|i| i.to_string()).collect();
             let fit = BradleyTerry::new(AbilityRidge::Fixed(0.5)).fit(&names, &duels).unwrap();

@@ -59,6 +59,7 @@ mod permutation;
 mod posterior;
 mod powers;
 mod preference;
+mod preference_evaluation;
 mod preference_explain;
 mod preference_landmarks;
 mod preference_orders;

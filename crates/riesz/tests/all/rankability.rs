@@ -5,11 +5,14 @@ use std::sync::atomic::AtomicBool;
 
 use faer::Mat;
 use faer::linalg::solvers::SolveLstsq;
+use riesz::format::model::{SavedModel, from_bytes, to_bytes};
+use riesz::kernel::Categorical;
 use riesz::preference::{
-    Duels, Hodge, ModelEvidence, PairKernel, PreferenceFit, PreferenceProcess, RankingRequest, SpecR,
-    average_clustering, spec_r, wide_rows,
+    AbilityRidge, BradleyTerry, ContextKernel, Duels, Hodge, ModelEvidence, PairKernel, PairwiseLogOdds,
+    PreferenceFit, PreferenceProcess, RankingRequest, SpecR, UserEvidence, average_clustering,
+    prepare_entries, spec_r, wide_rows, wide_rows_in,
 };
-use riesz::{Kernel, Matrix, Table};
+use riesz::{Column, ColumnKind, Kernel, Matrix, Table};
 
 use crate::common::Stream;
 
@@ -90,6 +93,173 @@ fn draws_are_from_the_posterior() {
     }
 }
 
+/// Returns the case with a further utility and contexts.
+fn fit_in_contexts(utility: f64, generalised: f64) -> (PreferenceFit, Table) {
+    let (items, _, queried) = case();
+    let (left, right) = ([0, 1, 2, 3, 4, 0, 5, 2], [1, 2, 3, 4, 5, 5, 3, 0]);
+    let outcome = [1.0, 1.0, 0.5, 0.0, 1.0, 1.0, 0.0, 1.0];
+    let seasons: Vec<[f64; 1]> = [0.0, 1.0, 0.0, 2.0, 1.0, 0.5, 0.0, 2.0].map(|v| [v]).to_vec();
+    let columns = vec![Column::numeric("season")];
+    let cells = seasons.iter().map(|row| row[0]).collect();
+    let contexts = Table::from_column_major(columns, seasons.len(), cells).unwrap();
+    let duels = Duels::in_contexts(7, &left, &right, &outcome, None, &contexts).unwrap();
+    let kernel = Kernel::gaussian(&[1.3, 0.8]) + 0.2 * Kernel::gaussian(&[4.0]);
+    let mut prior = PairKernel::new(kernel, utility, generalised);
+    prior.extra_utility_kernel = Some(0.6 * Kernel::gaussian(&[0.4]));
+    prior.contexts = Some(ContextKernel { kernel: Kernel::gaussian(&[1.5]), shared: 0.3 });
+    let process = PreferenceProcess { prior, tune: false, ..PreferenceProcess::new(Kernel::constant(1.0)) };
+    (process.fit(&items, &duels).unwrap(), queried)
+}
+
+/// The mean and the covariance of utilities are those of the means over all pairs, from the general posterior
+/// of kernel expansions; and draws in a context have them, too.
+#[test]
+fn utilities_are_means_over_all_pairs() {
+    for (utility, generalised) in [(1.5, 0.7), (1.5, 0.0), (0.0, 2.0)] {
+        let (fit, queried) = fit_in_contexts(utility, generalised);
+        let season = vec![0.7; 25];
+        let context = Table::from_column_major(vec![Column::numeric("season")], 25, season).unwrap();
+        let rows = wide_rows_in(&queried, &pairs(5), Some(&context)).unwrap();
+        let posterior = fit.posterior();
+        let functionals = posterior.functionals_at(&rows).unwrap();
+        let (of_pairs, covariance) =
+            (posterior.mean_of(&functionals).column(0), &posterior.covariance(&functionals)[0]);
+        let block = |i: usize| 5 * i..5 * (i + 1);
+        let mean_of = |i: usize| block(i).map(|p| of_pairs[p] / 5.0).sum::<f64>();
+        let covariance_of = |i: usize, j: usize| {
+            block(i).flat_map(|p| block(j).map(move |q| (p, q))).map(|pq| covariance[pq] / 25.0).sum::<f64>()
+        };
+        let flow = PairwiseLogOdds::new(&fit.model, Some(&fit.covariance), &queried, Some(&[0.7])).unwrap();
+        let (mean, covariance) = flow.utilities().unwrap();
+        let (log_odds, source, count) = (flow.mean(), flow.draws().unwrap(), 20_000);
+        let mut products = Matrix::zeros(5, 5);
+        for seed in 0..count {
+            let drawn = Hodge::decompose(&source.draw(seed)).utility;
+            for (i, j) in pairs(5) {
+                products[(i, j)] += (drawn[i] - mean[i]) * (drawn[j] - mean[j]) / count as f64;
+            }
+        }
+        for (i, j) in pairs(5) {
+            assert!((log_odds[(i, j)] - of_pairs[5 * i + j]).abs() < 1e-12);
+            assert!((mean[i] - mean_of(i)).abs() < 1e-12, "{} {}", mean[i], mean_of(i));
+            let truth = covariance_of(i, j);
+            assert!((covariance[(i, j)] - truth).abs() < 1e-8, "{} {truth}", covariance[(i, j)]);
+            let error = ((covariance[(i, i)] * covariance[(j, j)] + truth.powi(2)) / count as f64).sqrt();
+            assert!((products[(i, j)] - truth).abs() < 5.0 * error + 1e-7, "{} {truth}", products[(i, j)]);
+        }
+    }
+}
+
+/// A file gives the same ranking as the fit; that of abilities is the normal distribution of the fit.
+#[test]
+fn files_give_the_ranking_of_the_fit() {
+    let (items, duels, _) = case();
+    let request = RankingRequest { draws: Some(50), ..RankingRequest::default() };
+    for (utility, generalised) in [(1.5, 0.7), (0.0, 2.0)] {
+        let fit = fit(&items, &duels, utility, generalised);
+        let expected = request.summarise_log_odds(&fit.flow(&items).unwrap()).unwrap();
+        let saved = SavedModel { model: fit.model, covariance: Some(fit.covariance), groups: None };
+        let SavedModel { model, covariance, .. } = from_bytes(&to_bytes(&saved).unwrap()).unwrap();
+        let flow = PairwiseLogOdds::new(&model, covariance.as_ref(), &items, None).unwrap();
+        assert_eq!(request.summarise_log_odds(&flow).unwrap(), expected);
+    }
+    let names: Vec<String> = (0..7).map(|i| format!("item {i}")).collect();
+    let fit = BradleyTerry::new(AbilityRidge::Fixed(0.5)).fit(&names, &duels).unwrap();
+    let (mean, covariance) = fit.abilities().unwrap();
+    let expected = request.of_abilities(&mean, &covariance).unwrap();
+    let column = Column { name: "item".into(), kind: ColumnKind::Categorical { levels: names } };
+    let rows = Table::from_column_major(vec![column], 7, (0..7).map(f64::from).collect()).unwrap();
+    let flow = PairwiseLogOdds::new(&fit.model, fit.covariance.as_ref(), &rows, None).unwrap();
+    let summary = request.summarise_log_odds(&flow).unwrap();
+    for i in 0..7 {
+        assert!((summary.utility[i] - expected.utility[i]).abs() < 1e-9);
+        assert!((summary.utility_interval[i].0 - expected.utility_interval[i].0).abs() < 1e-7);
+    }
+}
+
+/// The default has so many draws that the probability of being the best is that of two items' difference.
+#[test]
+fn probabilities_of_the_best_have_small_errors() {
+    let covariance = Matrix::from_row_major(2, 2, vec![1.0, 0.3, 0.3, 0.5]);
+    let summary = RankingRequest::default().of_abilities(&[0.4, 0.0], &covariance).unwrap();
+    // The difference has the variance 1 + 0.5 - 2 · 0.3; Φ(0.4 / √0.9) = 0.66336.
+    let (truth, error) = (0.663_36, summary.best_std_error()[0]);
+    assert_eq!(summary.draws, 10_000);
+    assert!((error - (truth * (1.0 - truth) / 1e4_f64).sqrt()).abs() < 1e-4);
+    assert!((summary.best[0] - truth).abs() < 4.0 * error, "{}", summary.best[0]);
+    let half_width = 1.959_964 * 0.9_f64.sqrt() / 2.0;
+    let (low, high) = summary.utility_interval[0];
+    assert!((low - (0.2 - half_width)).abs() < 1e-6 && (high - (0.2 + half_width)).abs() < 1e-6);
+    let identity = Matrix::from_fn(2000, 2000, |i, j| f64::from(u8::from(i == j)));
+    assert_eq!(RankingRequest::default().of_abilities(&vec![0.0; 2000], &identity).unwrap().draws, 5000);
+}
+
+/// Returns duels of six items before four users, as a table of users and the arguments of a fit. Each user
+/// has abilities with this standard deviation around common ones.
+fn duels_of_users(seed: u64, user_sd: f64) -> (Table, Duels, PreferenceProcess, Duels) {
+    let mut s = Stream(seed);
+    let common: Vec<f64> = (0..6).map(|_| s.normal()).collect();
+    let abilities: Vec<Vec<f64>> =
+        (0..4).map(|_| common.iter().map(|c| c + user_sd * s.normal()).collect()).collect();
+    let (mut left, mut right, mut won, mut users) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (l, r) in pairs(6).into_iter().filter(|(l, r)| l < r) {
+        for (user, own) in abilities.iter().enumerate() {
+            for _ in 0..4 {
+                (left.push(l), right.push(r), users.push(user as f64));
+                won.push(f64::from(u8::from(s.uniform() < 1.0 / (1.0 + (own[r] - own[l]).exp()))));
+            }
+        }
+    }
+    let levels = ["a", "b", "c", "d"].map(String::from).to_vec();
+    let column = Column { name: "user".into(), kind: ColumnKind::Categorical { levels } };
+    let contexts = Table::from_column_major(vec![column], users.len(), users).unwrap();
+    let names: Vec<String> = (0..6).map(|i| format!("item {i}")).collect();
+    let nothing = Table::from_column_major(Vec::new(), 6, Vec::new()).unwrap();
+    let entries = prepare_entries(&nothing, (&left, &right), &won, None, Some(&names)).unwrap();
+    let mut process = PreferenceProcess::new(Kernel::constant(1.0));
+    process.prior = PairKernel::new(Kernel::constant(1.0), 0.0, 0.0);
+    process.prior.extra_utility_kernel = entries.extra_utility_kernel;
+    process.prior.contexts = Some(ContextKernel::from_contexts(&contexts).unwrap());
+    let duels = Duels::in_contexts(6, &entries.left, &entries.right, &won, None, &contexts).unwrap();
+    let merged = Duels::new(6, &entries.left, &entries.right, &won, None).unwrap();
+    (entries.table, duels, process, merged)
+}
+
+#[test]
+fn users_that_differ_are_found() {
+    let factor = |seed, spread| {
+        let (items, duels, process, _) = duels_of_users(seed, spread);
+        UserEvidence::compare(&process, &items, &duels).unwrap().0
+    };
+    for seed in 0..4 {
+        let equal_users = factor(seed, 0.0);
+        assert!(
+            equal_users.log_bayes_factor() < 1.0 && equal_users.verdict().starts_with("there is no evidence"),
+            "{equal_users:?}"
+        );
+        let different = factor(seed, 1.5);
+        assert!(different.log_bayes_factor() > 10.0, "{different:?}");
+        assert!(different.verdict().starts_with("users differ: "));
+    }
+    // One utility for all has the evidence of the duels without users.
+    let (items, duels, process, merged) = duels_of_users(0, 1.0);
+    let fixed = PreferenceProcess { tune: false, ..process.clone() };
+    let shared = UserEvidence::compare(&fixed, &items, &duels).unwrap().0.shared;
+    let mut plain = fixed;
+    plain.prior.contexts = None;
+    let truth = plain.fit(&items, &merged).unwrap().log_marginal_likelihood;
+    assert!((shared - truth).abs() < 1e-6, "{shared} {truth}");
+    // The prior of users is that of separate utilities if nothing is shared.
+    let mut apart = plain;
+    let kernel = Kernel::from(Categorical { columns: [0], similarity: 0.0 });
+    apart.prior.contexts = Some(ContextKernel { kernel, shared: 0.0 });
+    let per_user = UserEvidence::compare(&apart, &items, &duels).unwrap().0.per_user;
+    assert!(per_user.is_finite() && per_user != shared);
+    let mut contextless = process;
+    contextless.prior.contexts = None;
+    assert!(UserEvidence::compare(&contextless, &items, &merged).is_err());
+}
+
 #[test]
 fn the_cyclic_share_is_the_least_squares_residual_share() {
     let mut s = Stream(2);
@@ -150,7 +320,7 @@ fn circles_and_rankings_are_distinguished() {
     assert!(turn.cycles() > 10.0 && turn.generalised > turn.utility + 10.0, "{turn:?}");
     let order = ModelEvidence::compare(&process, &line, &straight).unwrap();
     assert!(order.cycles() < 1.0, "{order:?}");
-    let ranking = RankingRequest { draws: 300, triangles: 6, ..RankingRequest::default() };
+    let ranking = RankingRequest { draws: Some(300), triangles: 6, ..RankingRequest::default() };
     let summary =
         ranking.summarise_log_odds(&process.fit(&circle, &round).unwrap().flow(&circle).unwrap()).unwrap();
     assert!(summary.cyclic_share > 0.95, "{summary:?}");
@@ -189,7 +359,7 @@ fn circles_and_rankings_are_distinguished() {
 fn summaries_match_independent_draws() {
     let [(circle, round), _] = circle_and_line();
     let fit = fit(&circle, &round, 1.0, 1.0);
-    let ranking = RankingRequest { draws: 4000, triangles: 400, seed: 3, ..RankingRequest::default() };
+    let ranking = RankingRequest { draws: Some(4000), triangles: 400, seed: 3, ..RankingRequest::default() };
     let flow = fit.flow(&circle).unwrap();
     let summary = ranking.summarise_log_odds(&flow).unwrap();
     let (source, count) = (flow.draws().unwrap(), 4000);
@@ -242,7 +412,7 @@ fn threads_change_nothing() {
         pool.install(|| {
             let graph = SpecR::from_duels(&round, 20, 4, &AtomicBool::new(false)).unwrap();
             (
-                RankingRequest { draws: 70, ..RankingRequest::default() }
+                RankingRequest { draws: Some(70), ..RankingRequest::default() }
                     .summarise_log_odds(&fit.flow(&circle).unwrap())
                     .unwrap(),
                 graph,
@@ -305,7 +475,7 @@ fn invalid_ranking_requests_are_refused() {
     let (items, duels, queried) = case();
     let fit = fit(&items, &duels, 1.0, 1.0);
     let ask = |draws, level| {
-        RankingRequest { draws, level, ..RankingRequest::default() }
+        RankingRequest { draws: Some(draws), level, ..RankingRequest::default() }
             .summarise_log_odds(&fit.flow(&queried).unwrap())
     };
     assert!(ask(1, 0.95).unwrap_err().to_string().contains("2 or more samples"));
@@ -316,7 +486,11 @@ fn invalid_ranking_requests_are_refused() {
         RankingRequest { stop: std::sync::Arc::new(AtomicBool::new(true)), ..RankingRequest::default() };
     assert_eq!(stopped.summarise_log_odds(&fit.flow(&queried).unwrap()), Err(riesz::Error::Interrupted));
     assert!(SpecR::from_duels(&duels, 1, 0, &AtomicBool::new(false)).is_err());
-    let other =
-        PreferenceFit { prior: PairKernel { utility_variance: 9.0, ..fit.prior.clone() }, ..fit.clone() };
-    assert!(other.flow(&queried).is_err());
+    // The kernel of the right item must be that of the left one.
+    let mut other = fit.clone();
+    other.model.kernel.terms[0].scale *= 2.0;
+    assert!(other.flow(&queried).err().unwrap().to_string().contains("model of duels"));
+    let mean_only = PairwiseLogOdds::new(&fit.model, None, &queried, None).unwrap();
+    assert!(mean_only.utilities().unwrap_err().to_string().contains("posterior"));
+    assert!(PairwiseLogOdds::new(&fit.model, None, &queried, Some(&[0.0])).is_err());
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, Evaluation, Pair, ProbabilityScores, ScoreSummary, Split, TestDuels,
-    times_of_levels,
+    AbilityRidge, BradleyTerry, Evaluation, LossDifference, Pair, ProbabilityScores, ScoreSummary, Split,
+    TestDuels, times_of_levels,
 };
 use riesz::{ColumnKind, Link, Prediction};
 
@@ -24,6 +24,7 @@ use crate::io::write::{Cells, TableWriter};
 Examples:
   riesz prefer evaluate players.csv matches.csv --id name
   riesz prefer evaluate players.csv matches.csv --models nested,utility --repeats 5
+  riesz prefer evaluate votes.jsonl --split duels         single votes at random
   riesz prefer evaluate players.csv matches.csv --split items            unseen players
   riesz prefer evaluate players.csv matches.csv --split time=played      the future from the past
   riesz prefer evaluate players.csv matches.csv --split context=season   unseen seasons
@@ -31,7 +32,8 @@ Examples:
 Each repeat holds out a share of the pairs and tests every model on them. All duels of a pair are
 held out together; otherwise the training duels would reveal the test outcomes. The table has one
 line per model: accuracy, auc and log_loss (0.693 for probability one half), each with its standard
-deviation over the repeats.")]
+deviation over the repeats; and the mean difference of the log losses of the same duels from those
+of the best model, with its standard error over pairs.")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]
@@ -54,10 +56,10 @@ pub struct Args {
     /// Share of pairs or items that is held out for the test
     #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
     pub test: f64,
-    /// The unit that is held out: pairs of items; items, so that both items of a test duel are new; the last
-    /// duels by a column of numbers or dates (2024-05-01), in a single split; or whole contexts, the levels
-    /// of a column such as season or user
-    #[arg(long, value_name = "pairs|items|time=COL|context=COL", default_value = "pairs")]
+    /// The unit that is held out: pairs of items with all their duels; single duels; items, so that both
+    /// items of a test duel are new; the last duels by a column of numbers or dates (2024-05-01), in a single
+    /// split; or whole contexts, the levels of a column such as season or user
+    #[arg(long, value_name = "pairs|duels|items|time=COL|context=COL", default_value = "pairs")]
     pub split: Apart,
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -74,6 +76,7 @@ pub enum Compared {
     /// A log odds function that allows cycles.
     Generalised,
     /// An ability for each item, independent of its columns (Bradley and Terry).
+    #[value(alias = "bradley_terry")]
     BradleyTerry,
     /// Weighted sums of the items' columns.
     Linear,
@@ -86,6 +89,8 @@ pub enum Compared {
 pub enum Apart {
     /// Pairs of items.
     Pairs,
+    /// Single duels.
+    Duels,
     /// Items.
     Items,
     /// The last duels, by a column of the table of duels.
@@ -100,10 +105,11 @@ impl std::str::FromStr for Apart {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text.split_once('=') {
             None if text == "pairs" => Ok(Self::Pairs),
+            None if text == "duels" => Ok(Self::Duels),
             None if text == "items" => Ok(Self::Items),
             Some(("time", column)) if !column.is_empty() => Ok(Self::Time(column.into())),
             Some(("context", column)) if !column.is_empty() => Ok(Self::Context(column.into())),
-            _ => Err("give pairs, items, time=COLUMN or context=COLUMN".into()),
+            _ => Err("give pairs, duels, items, time=COLUMN or context=COLUMN".into()),
         }
     }
 }
@@ -117,7 +123,7 @@ enum SplitValues {
 
 /// Fits and scores the models on each split, and writes the scores.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let format = global.table_format(args.output.as_deref())?;
+    let format = global.text_or_table(args.output.as_deref())?;
     let further = &args.further;
     let (items, duels_read) =
         args.learn.read(further.effects.home.as_ref(), Some(&further.contexts), &console)?;
@@ -135,6 +141,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
         SplitValues::Contexts(contexts) => Split::Contexts(contexts),
         SplitValues::None if args.split == Apart::Items => Split::Items,
+        SplitValues::None if args.split == Apart::Duels => Split::Duels,
         SplitValues::None => Split::Pairs,
     };
     let has_counts = args.learn.duel_options.wins.is_some();
@@ -154,10 +161,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         probabilities(args, *model, &items, &duels_read, split)
     })?;
     drop(progress);
-    let (names, cells) = score_columns(&models, &summaries);
-    let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
-    table.rows(cells)?;
-    table.finish()
+    TableWriter::write_columns(args.output.as_deref(), format, score_columns(&models, &summaries))
 }
 
 /// The models to compare, without those that the items do not allow.
@@ -183,25 +187,29 @@ fn compared_models(args: &Args, items: &Items, console: &Console) -> Result<Vec<
     Ok(models)
 }
 
-/// The columns of the written table: the models, their mean scores, and over several splits the standard
-/// deviations of these.
-fn score_columns(models: &[Compared], summaries: &[ScoreSummary]) -> (Vec<String>, Vec<Cells>) {
-    let mut names = vec!["model".to_string()];
-    let mut cells = vec![Cells::Texts(models.iter().map(|m| named(*m)).collect())];
-    for (name, read) in [
-        ("accuracy", (|s| s.accuracy) as fn(&ProbabilityScores) -> f64),
-        ("auc", |s| s.auc),
-        ("log_loss", |s| s.log_loss),
+/// The columns of the written table: the models, their mean scores, over several splits the standard
+/// deviations of these, and differences from the best model.
+fn score_columns(models: &[Compared], summaries: &[ScoreSummary]) -> Vec<(&'static str, Cells)> {
+    let mut columns = vec![("model", Cells::Texts(models.iter().map(|m| named(*m)).collect()))];
+    for (name, std_name, read) in [
+        ("accuracy", "accuracy_std", (|s| s.accuracy) as fn(&ProbabilityScores) -> f64),
+        ("auc", "auc_std", |s| s.auc),
+        ("log_loss", "log_loss_std", |s| s.log_loss),
     ] {
-        names.push(name.into());
-        cells.push(Cells::Numbers(summaries.iter().map(|summary| read(&summary.mean)).collect()));
+        columns.push((name, Cells::Numbers(summaries.iter().map(|summary| read(&summary.mean)).collect())));
         let std: Option<Vec<f64>> = summaries.iter().map(|summary| summary.std.as_ref().map(read)).collect();
-        if let Some(std) = std {
-            names.push(format!("{name}_std"));
-            cells.push(Cells::Numbers(std));
-        }
+        columns.extend(std.map(|std| (std_name, Cells::Numbers(std))));
     }
-    (names, cells)
+    let difference = |read: fn(&LossDifference) -> f64| {
+        Cells::Numbers(
+            summaries.iter().map(|summary| summary.difference.as_ref().map_or(0.0, read)).collect(),
+        )
+    };
+    columns.extend([
+        ("log_loss_difference", difference(|d| d.mean)),
+        ("log_loss_difference_std_error", difference(|d| d.std_error)),
+    ]);
+    columns
 }
 
 /// The probabilities that the left items win the test duels of a split, under a model of its training duels.

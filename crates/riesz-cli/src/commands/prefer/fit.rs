@@ -8,8 +8,8 @@ use riesz::format::model::SavedModel;
 use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, ContextKernel, Duels, HOME, ID, ItemBags, LandmarkProcess, LeftRightColumns,
-    PreferenceProcess, prepare_entries,
+    AbilityRidge, BradleyTerry, ContextKernel, DEFAULT_KERNEL, Duels, HOME, ID, ItemBags, LandmarkProcess,
+    LeftRightColumns, PreferenceProcess, default_kernel, prepare_entries,
 };
 use riesz::{Kernel, KernelExpansion, Players, PosteriorCovariance, Table};
 
@@ -48,7 +48,8 @@ pub struct Args {
     #[command(flatten)]
     pub bags: BagArgs,
     /// Form of the log odds: a difference of utilities, which gives a ranking; any function that changes sign
-    /// when the sides are swapped, cycles included; or the sum of both, with shares estimated from the data
+    /// when the sides are swapped, cycles included; or the sum of both, with variances estimated from the
+    /// data
     #[arg(long, value_name = "MODEL", value_enum, default_value_t)]
     pub model: Model,
     /// Leave the posterior out of the file, which then gives no probabilities; the posterior takes 4 n² bytes
@@ -71,9 +72,9 @@ pub struct Learn {
     /// Table of duels between items, given by name
     #[arg(value_hint = ValueHint::FilePath)]
     pub duels: Option<PathBuf>,
-    /// Kernel between items, an expression; 'riesz fit --help-all' describes kernels
-    #[arg(long, value_name = "EXPR", default_value = "rbf(ard)")]
-    pub kernel: String,
+    /// Kernel between items, an expression; 'riesz fit --help-all' describes kernels [default: rbf(ard)]
+    #[arg(long, value_name = "EXPR")]
+    pub kernel: Option<String>,
     /// Use columns as they are instead of standardising them; each item counts once
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
@@ -142,6 +143,9 @@ pub enum Model {
     Generalised,
     /// Weighted sums of the items' columns.
     Linear,
+    /// An ability for each item, independent of its columns (Bradley and Terry).
+    #[value(alias = "bradley_terry")]
+    BradleyTerry,
 }
 
 /// Choice of landmarks among the items.
@@ -274,10 +278,13 @@ impl Learn {
         } else {
             ColumnScaling::standardised(items)
         };
-        let kernel = KernelExpression::parse(&self.kernel)?.resolve(items, &units)?;
+        let kernel = match &self.kernel {
+            Some(expression) => KernelExpression::parse(expression)?.resolve(items, &units)?,
+            None => default_kernel(items, &units)?,
+        };
         let mut process = PreferenceProcess::new(kernel);
         match model {
-            Model::Nested | Model::Linear => {}
+            Model::Nested | Model::Linear | Model::BradleyTerry => {}
             Model::Utility => process.prior.generalised_variance = 0.0,
             Model::Generalised => process.prior.utility_variance = 0.0,
         }
@@ -296,6 +303,19 @@ impl Learn {
         duels_read: &IndexedDuels,
         seed: u64,
     ) -> Result<PreparedDuels> {
+        if model == Model::BradleyTerry {
+            if effects.ability
+                || effects.ties == Ties::Model
+                || duels_read.home.is_some()
+                || duels_read.contexts.is_some()
+            {
+                let reason = "--model bradley-terry cannot be used with --home, --ability, --contexts, \
+                              --users or --ties model: leave them out, or use --model utility";
+                return Err(Failure::input(reason));
+            }
+            let names = Items::names_only(items.names.source.clone(), items.names.ids.clone())?;
+            return self.prepare(Model::Utility, effects, &names, duels_read, seed);
+        }
         let names_only = items.table.width() == 0;
         if names_only && matches!(model, Model::Generalised | Model::Linear) {
             let reason = "items with names only have abilities, for which --model generalised and linear do \
@@ -351,10 +371,10 @@ impl Learn {
         if further.effects.ability
             || duels_read.home.is_some()
             || further.landmarks.is_some()
-            || model == Model::Linear
+            || matches!(model, Model::Linear | Model::BradleyTerry)
         {
-            let reason = "--members cannot be used with --home, --ability, --landmarks or --model linear: \
-                          leave them out";
+            let reason = "--members cannot be used with --home, --ability, --landmarks, --model linear or \
+                          bradley-terry: leave them out";
             return Err(Failure::input(reason));
         }
         if items.table.width() == 0 {
@@ -388,9 +408,7 @@ impl Learn {
         let duels = match &duels_read.contexts {
             None => Duels::new(count, left, right, outcome, weight)?,
             Some(contexts) => {
-                let kernel = KernelExpression::parse("rbf(ard)")?
-                    .resolve(contexts, &ColumnScaling::standardised(contexts))?;
-                process.prior.contexts = Some(ContextKernel { kernel, shared: 0.5 });
+                process.prior.contexts = Some(ContextKernel::from_contexts(contexts)?);
                 Duels::in_contexts(count, left, right, outcome, weight, contexts)?
             }
         };
@@ -588,7 +606,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         model
             .model_card
             .push(CardEntry::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
-        model.model_card.push(CardEntry::new("kernel expression", &args.learn.kernel));
+        model.model_card.push(CardEntry::new(
+            "kernel expression",
+            args.learn.kernel.as_deref().unwrap_or(DEFAULT_KERNEL),
+        ));
     }
     model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
     let sides = LeftRightColumns::from_columns(model.columns())?;

@@ -13,6 +13,7 @@ use riesz::preference::{
 use riesz::table::{UNKNOWN_LEVEL, level_of_text};
 use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
+use super::model_items::{code_of, items_of_model, known_names};
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
@@ -74,6 +75,12 @@ pub struct DuelRequest {
     /// With --left: the context, column=value,column=value
     #[arg(long, value_name = "CONTEXT", requires = "left")]
     pub context: Option<String>,
+    /// With --left: the user, if the model was fitted with --users; an unknown name is a new user
+    #[arg(long, value_name = "NAME", requires = "left")]
+    pub user: Option<String>,
+    /// Column of users in the table of duels, if its name is not that of the fit
+    #[arg(long, value_name = "COL", help_heading = "Columns of duels", conflicts_with = "left")]
+    pub users: Option<String>,
     /// Bags of items.
     #[command(flatten)]
     pub bags: BagArgs,
@@ -170,8 +177,16 @@ impl DuelRequest {
             }
             (None, _, Some(path)) => {
                 let outcome = outcome_args.map_or(OutcomeColumns::Unread, OutcomeColumns::Stated);
-                let requested = RequestedColumns { outcome, ..self.requested_columns(&context_columns) };
-                IndexedDuels::read(self.table.source(path).open()?, names, requested, console)?
+                let read_columns = self.read_context_columns(&context_columns)?;
+                let requested = RequestedColumns { outcome, ..self.requested_columns(&read_columns) };
+                let mut indexed =
+                    IndexedDuels::read(self.table.source(path).open()?, names, requested, console)?;
+                let rename = |contexts: Table| {
+                    let values = contexts.column_major().to_vec();
+                    Table::from_column_major(context_columns.clone(), contexts.rows(), values)
+                };
+                indexed.contexts = indexed.contexts.map(rename).transpose()?;
+                indexed
             }
             _ => return Err(Failure::input("no duels are given: give a table, or --left ITEM --right ITEM")),
         };
@@ -202,6 +217,16 @@ impl DuelRequest {
         Ok(Meeting { outcome: indexed.outcome, saved, items, left, right, rows, sums })
     }
 
+    /// The context columns of the model under their names in the table of duels.
+    fn read_context_columns(&self, context_columns: &[Column]) -> Result<Vec<Column>> {
+        let mut columns = context_columns.to_vec();
+        if let Some(name) = &self.users {
+            let users = users_column(context_columns, "--users")?;
+            columns[users].name.clone_from(name);
+        }
+        Ok(columns)
+    }
+
     /// The columns of duels to read, for a model with these context columns.
     pub fn requested_columns<'a>(&'a self, context_columns: &'a [Column]) -> RequestedColumns<'a> {
         let contexts = if context_columns.is_empty() {
@@ -224,39 +249,18 @@ impl DuelRequest {
         saved: &SavedModel,
         sides: &LeftRightColumns,
     ) -> Result<(Items, Option<&PathBuf>)> {
-        let Some(item_names) = known_names(&saved.model, sides) else {
-            let Some(path) = &self.items else {
-                return Err(Failure::input(
-                    "there is no table of items: give one with the columns of the model",
-                ));
-            };
-            if self.left.is_none() && self.duels.is_none() {
-                return Err(Failure::input("no duels are given: give a table, or --left ITEM --right ITEM"));
-            }
-            let model_items = item_points(saved, sides)?;
-            let items = Items::for_model(path, (&self.item_options, &self.table, self.cells), &model_items)?;
-            return Ok((items, self.duels.as_ref()));
-        };
-        let model = self.model.display().to_string();
+        let has_names = known_names(&saved.model, sides).is_some();
         let (table, duels) = match (&self.items, &self.duels) {
-            (duels, None) if self.left.is_none() => (None, duels.as_ref()),
+            (duels, None) if has_names && self.left.is_none() => (None, duels.as_ref()),
             (table, duels) => (table.as_ref(), duels.as_ref()),
         };
-        let read = |path| Items::for_model(path, (&self.item_options, &self.table, self.cells), &nothing()?);
-        let mut items = match table {
-            Some(path) => read(path)?,
-            None => Items::names_only(model.clone(), item_names.clone())?,
-        };
-        // In such a model the item's name is a column.
-        if let Some(column) = sides.items(saved.model.columns()).into_iter().find(|c| c.name == ITEM) {
-            let indices: HashMap<&String, usize> = item_names.iter().zip(0..).collect();
-            let code = |id: &String| {
-                let index = indices.get(id).map(|index| *index as f64);
-                index.ok_or_else(|| Failure::input(format!("{model}: the model has no item '{id}'")))
-            };
-            let codes = items.names.ids.iter().map(code).collect::<Result<Vec<f64>>>()?;
-            items.table = Table::from_column_major(vec![column], codes.len(), codes)?;
+        if !has_names && self.left.is_none() && duels.is_none() && table.is_some() {
+            return Err(Failure::input("no duels are given: give a table, or --left ITEM --right ITEM"));
         }
+        let options = (&self.item_options, &self.table, self.cells);
+        let items = items_of_model((&self.model, saved), sides, table, options)?.ok_or_else(|| {
+            Failure::input("there is no table of items: give one with the columns of the model")
+        })?;
         Ok((items, duels))
     }
 
@@ -271,20 +275,31 @@ impl DuelRequest {
                 return Err(Failure::input(format!("--at-home {other}: give left, right or none")));
             }
         };
+        let user = match &self.user {
+            Some(user) => {
+                Some((context_columns[users_column(context_columns, "--user")?].name.as_str(), &user[..]))
+            }
+            None => None,
+        };
         let context_values: Vec<(&str, &str)> = self
             .context
             .iter()
             .flat_map(|text| text.split(','))
             .map(|part| part.split_once('=').unwrap_or((part, "")))
             .map(|(name, value)| (name.trim(), value.trim()))
+            .chain(user)
             .collect();
         let mut values = Vec::new();
         for column in context_columns {
             let Some((_, value)) = context_values.iter().find(|(name, _)| *name == column.name) else {
-                return Err(Failure::input(format!(
-                    "the model was fitted to duels in contexts: give --context {}=…",
-                    column.name
-                )));
+                let is_of_users =
+                    users_column(context_columns, "").is_ok_and(|j| context_columns[j] == *column);
+                return Err(Failure::input(if is_of_users {
+                    "the model was fitted to duels with users: give --user NAME; another name is a new user"
+                        .into()
+                } else {
+                    format!("the model was fitted to duels in contexts: give --context {}=…", column.name)
+                }));
             };
             let cell = match &column.kind {
                 ColumnKind::Numeric => value.parse().ok().filter(|v: &f64| v.is_finite()),
@@ -320,38 +335,16 @@ impl DuelRequest {
     }
 }
 
-/// The column with the item's name in a model of abilities.
-const ITEM: &str = "item";
-
-/// A table of one row without columns.
-fn nothing() -> Result<Table> {
-    Ok(Table::from_column_major(Vec::new(), 1, Vec::new())?)
-}
-
-/// The names that a model was fitted to, if items have no other columns.
-fn known_names(model: &KernelExpansion, sides: &LeftRightColumns) -> Option<Vec<String>> {
-    let columns = sides.items(model.columns());
-    let is_bradley_terry =
-        model.model_card.iter().any(|fact| fact.name == "model" && fact.value == "Bradley-Terry");
-    let names = columns.iter().find_map(|c| match &c.kind {
-        ColumnKind::Categorical { levels }
-            if (c.name == ITEM && is_bradley_terry) || (c.name == ID && has_unknown_level(levels)) =>
-        {
-            Some(levels.iter().filter(|level| !is_unknown_level(level)).cloned().collect())
-        }
-        _ => None,
-    });
-    names.filter(|_| columns.iter().all(|c| [ITEM, ID, HOME].contains(&c.name.as_str())))
-}
-
-/// Whether a level is that of new items, which the model was not fitted to.
-fn is_unknown_level(level: &str) -> bool {
-    level == UNKNOWN_LEVEL || level == UNSEEN_RIGHT
-}
-
-/// Whether levels are those of items' names, among which there is a level for new items.
-fn has_unknown_level(levels: &[String]) -> bool {
-    levels.iter().any(|level| level == UNSEEN_RIGHT)
+/// The index of the column of users, which has a level for new users; `option` needs it.
+fn users_column(context_columns: &[Column], option: &str) -> Result<usize> {
+    let is_of_users = |column: &Column| match &column.kind {
+        ColumnKind::Categorical { levels } => levels.iter().any(|level| level == UNKNOWN_LEVEL),
+        ColumnKind::Numeric => false,
+    };
+    context_columns
+        .iter()
+        .rposition(is_of_users)
+        .ok_or_else(|| Failure::input(format!("{option}: the model was fitted without users: leave it out")))
 }
 
 /// The indices of the items in a table's first column.
@@ -386,11 +379,6 @@ pub fn add_missing_columns(model: &KernelExpansion, items: &Table) -> Result<Tab
         columns.push(column);
     }
     Ok(Table::from_column_major(columns, items.rows(), values)?)
-}
-
-/// The code of a level that exists.
-fn code_of(levels: &[String], level: &str) -> f64 {
-    levels.iter().position(|name| name == level).unwrap_or(0) as f64
 }
 
 /// Duels between items as wide rows of a model that may have columns for home, names and contexts.
@@ -442,19 +430,6 @@ pub fn rows_in(
     let sides_table = Table::from_column_major(columns, item_indices.len(), values)?;
     let pairs: Vec<Pair> = (0..pairs.len()).map(|i| (2 * i, 2 * i + 1)).collect();
     Ok(wide_rows_in(&sides_table, &pairs, duels.contexts.as_ref())?)
-}
-
-/// The left items of a model's support points, which determine the types of cells; without the columns for
-/// home and names.
-fn item_points(saved: &SavedModel, sides: &LeftRightColumns) -> Result<Table> {
-    let points = &saved.model.support_points;
-    let holds_names =
-        |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if has_unknown_level(levels));
-    let item_columns = sides.left.iter().zip(sides.items(points.columns()));
-    let (column_indices, columns): (Vec<&usize>, Vec<Column>) =
-        item_columns.filter(|(_, c)| c.name != HOME && !(c.name == ID && holds_names(c))).unzip();
-    let values = column_indices.iter().flat_map(|j| points.column(**j)).copied().collect();
-    Ok(Table::from_column_major(columns, points.rows(), values)?)
 }
 
 /// Predicts the duels and writes the probabilities.

@@ -1,22 +1,29 @@
 //! `riesz prefer rank`.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
+use riesz::format::model::{SavedModel, recognises};
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, ELO_MEAN, ID, ModelEvidence, Rankability, RankingRequest, SpecR,
+    AbilityRidge, BradleyTerry, LeftRightColumns, ModelEvidence, PairwiseLogOdds, Rankability,
+    RankingRequest, SpecR, UserEvidence,
 };
-use riesz::{Column, Table};
+use riesz::table::UNKNOWN_LEVEL;
+use riesz::{ColumnKind, KernelExpansion, PosteriorCovariance};
 use riesz_report::{PlotOptions, render_ladder};
 
 use super::fit::{EffectArgs, Learn, Model, PreparedDuels, described, duels};
-use crate::args::Global;
-use crate::console::{Console, printable, with_progress};
-use crate::exit::Result;
-use crate::io::duels::{IndexedDuels, Items};
+use super::model_items::{items_of_model, rows_of_items};
+use super::rank_output::Ranking;
+use crate::args::{CellArgs, FeatureArgs, Format, Global};
+use crate::console::{Console, with_progress};
+use crate::exit::{Failure, Result};
+use crate::io::duels::{ContextArgs, IndexedDuels, Items};
+use crate::io::models::read_model;
 use crate::io::picture::{drawn, in_pixels};
-use crate::io::write::{Cells, TableWriter};
 
 /// Largest number of items for which SpecR is computed: it takes eigenvalues of n × n matrices.
 const SPECR_MAX_ITEMS: usize = 400;
@@ -26,17 +33,23 @@ const SPECR_MAX_ITEMS: usize = 400;
 #[command(before_help = "\
 Examples:
   riesz prefer rank battles.jsonl        a leaderboard from names alone
+  riesz prefer rank battles.jsonl --users judge       do judges differ? and the ranks of each
+  riesz prefer rank arena.riesz          the items of a model of 'riesz prefer fit'
+  riesz prefer rank phones.riesz phones.csv           a model of items with columns, and a table of them
   riesz prefer rank games.csv --sides home,away --scores home_goals,away_goals --home home
-  riesz prefer rank players.csv matches.csv --id name
-  riesz prefer rank players.csv matches.csv --cycles 20 -o ranks.csv --plot ladder.svg
+  riesz prefer rank players.csv matches.csv --id name --cycles 20 -o ranks.csv --plot ladder.svg
 
-Fits the nested model, and prints the share of the log odds that no utility explains (cyclic
-share), the marginal likelihoods of a ranking and of cycles, and SpecR with its distribution for a
-perfect ranking and for random outcomes on the same graph. For items with names only, abilities are
-ranked, which have no cycles. The table has one line per item, best first: rank with its 95 %
-interval, utility (mean log odds against the others, with nobody at home) with its interval, elo
-(the utility on the Elo scale, 400 / ln 10 points per unit of log odds, with the mean 1500 over the
-items) with its interval, and the probability of being the best.")]
+Ranks items by their utility, the mean log odds against the others, with nobody at home. On a
+terminal it prints a short table; files and pipes get all columns: rank with its 95 % interval,
+utility with its interval, elo (the utility on the Elo scale, 400 / ln 10 points per unit of log
+odds, with the mean 1500 over the items) with its interval, and the probability of being the best
+with its standard error.
+
+For items with columns it fits the nested model, and prints the share of the log odds that no
+utility explains (cyclic share), the evidence of cycles, and SpecR with its distribution for a
+perfect ranking and for random outcomes on the same graph. For items with names only, abilities
+are ranked, which have no cycles. With --users it fits utilities per user and one utility for all,
+and says whether users differ.")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]
@@ -44,14 +57,18 @@ pub struct Args {
     /// Abilities, home and ties.
     #[command(flatten)]
     pub effects: EffectArgs,
+    /// Column of users, who judged the duels: says whether they differ, and ranks the items for each
+    #[arg(long, value_name = "COL", help_heading = "Columns of duels")]
+    pub users: Option<String>,
     /// Number of cycles to list: A beats B, B beats C, and C beats A
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub cycles: usize,
-    /// Number of joint samples from the posterior
-    #[arg(long, value_name = "N", default_value_t = 512)]
-    pub samples: usize,
+    /// Number of joint samples from the posterior [default: 10000 of utilities, fewer for more than 1,000
+    /// items; 512 of all pairs, for cycles]
+    #[arg(long, value_name = "N")]
+    pub samples: Option<usize>,
     /// Also draw the ladder: items by utility with intervals and ranks, and cycles as arrows; .svg or .png
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "users")]
     pub plot: Option<PathBuf>,
     /// (plot) Largest number of items drawn, best first
     #[arg(long, value_name = "N", default_value_t = 30, requires = "plot")]
@@ -61,8 +78,135 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Fits a model, compares it with a pure ranking, and draws from its posterior.
-fn ranked(
+/// A model, and the items that it ranks.
+struct RankedModel<'a> {
+    model: &'a KernelExpansion,
+    covariance: Option<&'a PosteriorCovariance>,
+    items: &'a Items,
+}
+
+impl Args {
+    fn ranking(&self, seed: u64) -> RankingRequest {
+        RankingRequest { draws: self.samples, triangles: self.cycles, seed, ..RankingRequest::default() }
+    }
+
+    /// Ranks the items of a model, in a context if there is one.
+    fn ranks(
+        &self,
+        ranked: &RankedModel<'_>,
+        context: Option<&[f64]>,
+        seed: u64,
+        console: &Console,
+    ) -> Result<Rankability> {
+        let request = self.ranking(seed);
+        let drawn = request.progress.clone();
+        let rows = rows_of_items(ranked.items, ranked.model)?;
+        let log_odds = PairwiseLogOdds::new(ranked.model, ranked.covariance, &rows, context)?;
+        Ok(with_progress(console, "drawing", &drawn, || request.summarise_log_odds(&log_odds))?)
+    }
+
+    /// Ranks the items for each user of a model.
+    fn ranks_of_users(&self, ranked: &RankedModel<'_>, seed: u64, console: &Console) -> Result<Ranking> {
+        let columns = ranked.model.columns();
+        let sides = LeftRightColumns::from_columns(columns)?;
+        let levels = match sides.contexts[..] {
+            [j] => match &columns[j].kind {
+                ColumnKind::Categorical { levels } if levels.iter().any(|l| l == UNKNOWN_LEVEL) => levels,
+                _ => return Err(other_contexts(&columns[j].name)),
+            },
+            _ => return Err(other_contexts(&columns[sides.contexts[0]].name)),
+        };
+        let users = levels.iter().enumerate().filter(|(_, level)| *level != UNKNOWN_LEVEL);
+        let parts = users.map(|(code, user)| {
+            Ok((Some(user.clone()), self.ranks(ranked, Some(&[code as f64]), seed, console)?))
+        });
+        Ok(Ranking { names: ranked.items.names.ids.clone(), parts: parts.collect::<Result<_>>()? })
+    }
+}
+
+fn other_contexts(column: &str) -> Failure {
+    Failure::input(format!(
+        "the model was fitted to duels in contexts ('{column}'), for which there is no ranking: ranks \
+         are those of users (--users), or of a model without contexts"
+    ))
+}
+
+/// Ranks the items of a saved model, or of a table if there is one.
+fn rank_model(args: &Args, seed: u64, console: &Console) -> Result<Ranking> {
+    let learn = &args.learn;
+    if args.users.is_some() || args.effects.home.is_some() || args.effects.ability {
+        let reason = "--users, --home and --ability are options of a fit, and this model is fitted: leave \
+                      them out; a model with users is ranked for each";
+        return Err(Failure::input(reason));
+    }
+    let cells = CellArgs::default();
+    let saved = cells.admit(read_model(&learn.items, None, &FeatureArgs::default())?)?;
+    let name = learn.items.display().to_string();
+    let about = |e: riesz::Error| Failure::from(e).about(&name);
+    let sides = LeftRightColumns::from_columns(saved.model.columns()).map_err(about)?;
+    let options = (&learn.item_options, &learn.table, cells);
+    let items = items_of_model((&learn.items, &saved), &sides, learn.duels.as_ref(), options)?;
+    let items = items.ok_or_else(|| {
+        Failure::input(format!(
+            "{name}: the file does not hold the items' names: give the table of items too (riesz \
+             prefer rank {name} items.csv)"
+        ))
+    })?;
+    let SavedModel { model, covariance, .. } = &saved;
+    let ranked = RankedModel { model, covariance: covariance.as_ref(), items: &items };
+    if !sides.contexts.is_empty() {
+        return args.ranks_of_users(&ranked, seed, console);
+    }
+    let ranks = args.ranks(&ranked, None, seed, console)?;
+    Ok(Ranking { names: items.names.ids, parts: vec![(None, ranks)] })
+}
+
+/// Fits a model to tables, compares it with a pure ranking or with one for all users, and ranks the items.
+fn rank_tables(args: &Args, seed: u64, console: &Console) -> Result<Ranking> {
+    let contexts = ContextArgs { contexts: Vec::new(), users: args.users.clone() };
+    let contexts = args.users.as_ref().map(|_| &contexts);
+    let (items, duels_read) = args.learn.read(args.effects.home.as_ref(), contexts, console)?;
+    let duels = duels(&items.names, &duels_read)?;
+    described(&items.names, &duels, items.table.width() == 0, console);
+    let ranking = match args.users {
+        Some(_) => fit_users(args, &items, &duels_read, seed, console)?,
+        None => {
+            let ranks = fit_all(args, &items, &duels_read, seed, console)?;
+            Ranking { names: items.names.ids.clone(), parts: vec![(None, ranks)] }
+        }
+    };
+    if items.names.ids.len() <= SPECR_MAX_ITEMS {
+        let spec_r = SpecR::from_duels(&duels, 40, seed, &AtomicBool::new(false))?;
+        console.note(format!(
+            "SpecR {:.3}; on the same graph a perfect ranking has {:.3} ± {:.3}, random outcomes {:.3} ± \
+             {:.3}",
+            spec_r.value, spec_r.ranking.mean, spec_r.ranking.sd, spec_r.coins.mean, spec_r.coins.sd
+        ));
+    }
+    Ok(ranking)
+}
+
+/// Fits utilities per user and one for all, and ranks the items for each user.
+fn fit_users(
+    args: &Args,
+    items: &Items,
+    duels_read: &IndexedDuels,
+    seed: u64,
+    console: &Console,
+) -> Result<Ranking> {
+    let prepared = args.learn.prepare(Model::Utility, &args.effects, items, duels_read, seed)?;
+    let PreparedDuels { items: table, duels, process, .. } = prepared;
+    let done = process.progress.clone();
+    let (evidence, fit) =
+        with_progress(console, "comparing users", &done, || UserEvidence::compare(&process, &table, &duels))?;
+    fit.warnings.iter().for_each(|warning| console.warn(warning));
+    console.note(evidence.verdict());
+    let ranked = RankedModel { model: &fit.model, covariance: Some(&fit.covariance), items };
+    args.ranks_of_users(&ranked, seed, console)
+}
+
+/// Fits the nested model or abilities, and ranks the items.
+fn fit_all(
     args: &Args,
     items: &Items,
     duels_read: &IndexedDuels,
@@ -70,41 +214,44 @@ fn ranked(
     console: &Console,
 ) -> Result<Rankability> {
     let prepared = args.learn.prepare(Model::Nested, &args.effects, items, duels_read, seed)?;
-    let ranking =
-        RankingRequest { draws: args.samples, triangles: args.cycles, seed, ..RankingRequest::default() };
-    let drawn = ranking.progress.clone();
     if let Some((names, duels)) = &prepared.abilities {
         let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(names, duels)?;
         fit.notes.iter().for_each(|note| console.warn(note));
-        // A file holds the covariance of up to 1,000 abilities, and Python ranks from a file's contents.
-        let rank = || match &fit.covariance {
-            Some(covariance) => ranking.of_ability_model(&fit.model, covariance),
+        let request = args.ranking(seed);
+        // A file holds the covariance of up to 1,000 abilities.
+        return match &fit.covariance {
+            Some(covariance) => {
+                let ranked = RankedModel { model: &fit.model, covariance: Some(covariance), items };
+                args.ranks(&ranked, None, seed, console)
+            }
             None => {
                 let (mean, covariance) = fit.abilities()?;
-                ranking.of_abilities(&mean, &covariance)
+                let drawn = request.progress.clone();
+                Ok(with_progress(console, "drawing", &drawn, || request.of_abilities(&mean, &covariance))?)
             }
         };
-        return Ok(with_progress(console, "drawing", &drawn, rank)?);
     }
     let PreparedDuels { items: table, duels, process, .. } = prepared;
     let done = process.progress.clone();
     let fit = with_progress(console, "fitting", &done, || process.fit(&table, &duels))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
-    if process.prior.utility_variance > 0.0 {
+    let has_columns = process.prior.utility_variance > 0.0;
+    if has_columns {
         let nested = fit.log_marginal_likelihood;
         let evidence = with_progress(console, "comparing models", &done, || {
             ModelEvidence::from_nested_evidence(nested, &process, &table, &duels)
         })?;
-        let conclusion =
-            if evidence.cycles() < 1.0 { "a ranking explains these duels" } else { "there are cycles" };
         console.note(format!(
-            "log marginal likelihood: nested {:.1}, a utility alone {:.1}, cycles alone {:.1}: {conclusion}",
-            evidence.nested, evidence.utility, evidence.generalised
+            "log marginal likelihood: nested {:.1}, a utility alone {:.1}, cycles alone {:.1}; {}",
+            evidence.nested,
+            evidence.utility,
+            evidence.generalised,
+            evidence.verdict()
         ));
     }
-    let flow = fit.flow(&items_without_home(items, table.columns())?)?;
-    let ranks = with_progress(console, "drawing", &drawn, || ranking.summarise_log_odds(&flow))?;
-    if process.prior.utility_variance > 0.0 {
+    let ranked = RankedModel { model: &fit.model, covariance: Some(&fit.covariance), items };
+    let ranks = args.ranks(&ranked, None, seed, console)?;
+    if has_columns {
         let (low, middle, high) = ranks.cyclic_share_interval;
         console.note(format!(
             "cyclic share {:.4} of the posterior mean; of draws {middle:.3} ({low:.3} to {high:.3})",
@@ -114,81 +261,31 @@ fn ranked(
     Ok(ranks)
 }
 
-/// The items with the model's columns for names and home, with nobody at home.
-fn items_without_home(items: &Items, columns: &[Column]) -> Result<Table> {
-    let n = items.names.ids.len();
-    let mut values = Vec::with_capacity(n * columns.len());
-    for column in columns {
-        match (items.table.index_of(&column.name), column.name.as_str()) {
-            (Ok(j), _) => values.extend_from_slice(items.table.column(j)),
-            (_, ID) => values.extend((0..n).map(|i| i as f64)),
-            _ => values.extend(std::iter::repeat_n(0.0, n)),
-        }
-    }
-    Ok(Table::from_column_major(columns.to_vec(), n, values)?)
+/// Whether a file is a model of riesz.
+fn is_model(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
+    file.is_some_and(|file| file.take(1 << 16).read_to_end(&mut start).is_ok() && recognises(&start))
 }
 
 /// Ranks the items and writes the ranks.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let format = global.table_format(args.output.as_deref())?;
+    let format = global.text_or_table(args.output.as_deref())?;
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
-    let (items, duels_read) = args.learn.read(args.effects.home.as_ref(), None, &console)?;
-    let duels = duels(&items.names, &duels_read)?;
-    described(&items.names, &duels, items.table.width() == 0, &console);
-    let ranks = ranked(args, &items, &duels_read, global.seed, &console)?;
-    if items.names.ids.len() <= SPECR_MAX_ITEMS {
-        let spec_r = SpecR::from_duels(&duels, 40, global.seed, &AtomicBool::new(false))?;
-        console.note(format!(
-            "SpecR {:.3}; on the same graph a perfect ranking has {:.3} ± {:.3}, random outcomes {:.3} ± \
-             {:.3}",
-            spec_r.value, spec_r.ranking.mean, spec_r.ranking.sd, spec_r.coins.mean, spec_r.coins.sd
-        ));
-    }
-    for circle in &ranks.triangles {
-        let [a, b, c] = circle.items.map(|i| printable(&items.names.ids[i]));
-        console.note(format!(
-            "circle: {a} beats {b} beats {c} beats {a} (probability {:.3})",
-            circle.probability
-        ));
-    }
+    let ranking = match is_model(&args.learn.items) {
+        true => rank_model(args, global.seed, &console)?,
+        false => rank_tables(args, global.seed, &console)?,
+    };
+    ranking.notes(&console);
     if let Some(path) = &args.plot {
+        let [(None, ranks)] = &ranking.parts[..] else {
+            return Err(Failure::input("--plot draws one ranking, and this model has one for each user"));
+        };
         let options = PlotOptions { max_display: args.max_display, ..PlotOptions::default() };
-        drawn(path, render_ladder(&ranks, &items.names.ids, &options)?)?;
+        drawn(path, render_ladder(ranks, &ranking.names, &options)?)?;
     }
-    let mut order: Vec<usize> = (0..items.names.ids.len()).collect();
-    order.sort_by_key(|&i| ranks.rank[i]);
-    let names = [
-        "item",
-        "rank",
-        "rank_low",
-        "rank_high",
-        "utility",
-        "utility_low",
-        "utility_high",
-        "elo",
-        "elo_low",
-        "elo_high",
-        "probability_best",
-    ];
-    let elo = ranks.elo(ELO_MEAN);
-    let rank_cells =
-        |read: &dyn Fn(usize) -> usize| Cells::Integers(order.iter().map(|&i| read(i) as i64).collect());
-    let numbers = |read: &dyn Fn(usize) -> f64| Cells::Numbers(order.iter().map(|&i| read(i)).collect());
-    let cells = vec![
-        Cells::Texts(order.iter().map(|&i| items.names.ids[i].clone()).collect()),
-        rank_cells(&|i| ranks.rank[i]),
-        rank_cells(&|i| ranks.rank_interval[i].0),
-        rank_cells(&|i| ranks.rank_interval[i].1),
-        numbers(&|i| ranks.utility[i]),
-        numbers(&|i| ranks.utility_interval[i].0),
-        numbers(&|i| ranks.utility_interval[i].1),
-        numbers(&|i| elo[i].rating),
-        numbers(&|i| elo[i].low),
-        numbers(&|i| elo[i].high),
-        numbers(&|i| ranks.best[i]),
-    ];
-    let names = names.map(String::from).to_vec();
-    let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
-    table.rows(cells)?;
-    table.finish()
+    if format == Format::Text && global.format.is_none() {
+        console.note("all columns: -o ranks.csv");
+    }
+    ranking.write(args.output.as_deref(), format)
 }

@@ -190,7 +190,7 @@ impl LandmarkProcess {
             CardEntry::new("landmarks", feature_maps.items.landmarks.rows()),
             CardEntry::measured("share of variance that landmarks do not know", unknown),
         ];
-        card.extend(prior.card_entries());
+        card.extend(prior.card_entries(items.columns()));
         if let (Some(context_kernel), Some(contexts)) = (&prior.contexts, &feature_maps.contexts) {
             card.push(CardEntry::measured("shared by all contexts", context_kernel.shared));
             card.push(CardEntry::new("landmarks of contexts", contexts.landmarks.rows()));
