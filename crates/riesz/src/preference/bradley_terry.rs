@@ -34,7 +34,7 @@ pub enum AbilityRidge {
     /// maximum.
     Fixed(f64),
     /// Random effects: λ maximises Laplace's approximation of the marginal likelihood times the weakly
-    /// informative prior of a [utility's share](super::PreferenceProcess).
+    /// informative prior of a [utility's variance](super::PreferenceProcess).
     Evidence,
 }
 

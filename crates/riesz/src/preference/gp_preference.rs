@@ -36,7 +36,7 @@ const SMALL_PAIR_COUNT: usize = 400;
 ///
 /// With `prior.generalised_variance` 0 this is a preferential Gaussian process with a utility, which ranks
 /// the items. With `prior.utility_variance` 0 it is a generalised preferential Gaussian process. By default
-/// it has both parts, and tuning determines their shares.
+/// it has both parts, and tuning determines their variances.
 ///
 /// ```
 /// use riesz::preference::{Duels, PreferenceProcess};

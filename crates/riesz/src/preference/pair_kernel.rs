@@ -17,7 +17,7 @@
 //!
 //! Each part is the skew half of a product kernel over *wide* rows, which have the left item's columns, then
 //! the right item's, then the contexts': `(u (k_left + k_right) + c k_left k_right) k_contexts`, with the
-//! shares u of the utility and c of the generalised part. A model of duels is therefore a
+//! variances u of the utility and c of the generalised part. A model of duels is therefore a
 //! [`KernelExpansion`](crate::KernelExpansion) with this kernel.
 
 use rayon::prelude::*;

@@ -156,9 +156,9 @@ impl Default for RankingRequest {
 const CYCLE_DRAWS: usize = 512;
 
 /// Returns the default number of draws of the utilities of n items: 10,000, so that standard errors of
-/// probabilities are at most 0.005, and between 1,000 and 10,000 for more than 1,000 items.
+/// probabilities are at most 0.005; for more than 1,000 items fewer, at least 1,000, as each draw costs n².
 fn default_draws(n: usize) -> usize {
-    (10_000_000 / n.max(1)).clamp(1000, 10_000)
+    (10_000_000_000 / (n * n).max(1)).clamp(1000, 10_000)
 }
 
 /// A stream of draws that differs from that of the pairs' log odds.
