@@ -23,7 +23,8 @@ fn duels_go_from_tables_to_pages() {
     let (_, err) = place.good("prefer fit items.csv duels.csv -o m.riesz");
     assert!(err.contains("18 duels (18 pairs met), 9 items, one connected component"), "{err}");
     assert!(
-        err.contains("0 items never lost, 0 never won") && err.contains("share of the generalised part"),
+        err.contains("0 items never lost, 0 never won")
+            && err.contains("prior variance of the generalised part"),
         "{err}"
     );
     let (words, _) = place.good("prefer explain m.riesz items.csv --left i0 --right i1");
@@ -101,7 +102,12 @@ fn models_are_compared_on_pairs_that_they_have_not_seen() {
         let line = table.lines().find(|line| line.starts_with(name)).unwrap();
         line.split(',').skip(1).map(|v| v.parse().unwrap()).collect()
     };
-    assert!(table.starts_with("model,accuracy,accuracy_std,auc,auc_std,log_loss,log_loss_std\n"), "{table}");
+    let header = "model,accuracy,accuracy_std,auc,auc_std,log_loss,log_loss_std,log_loss_difference,\
+                  log_loss_difference_std_error\n";
+    assert!(table.starts_with(header), "{table}");
+    // Differences are those of the mean log losses from the lowest one.
+    let best = ["nested", "generalised", "coin"].map(|name| line(name)[4]).into_iter().fold(1.0, f64::min);
+    assert!((line("coin")[6] - (line("coin")[4] - best)).abs() < 1e-12 && line("coin")[7] > 0.0, "{table}");
     assert!(line("nested")[0] > 0.8 && line("generalised")[0] > 0.8, "{table}");
     // No utility represents a cycle.
     assert!(line("utility")[0] < 0.7, "{table}");
@@ -541,7 +547,8 @@ fn evaluation_splits_by_time_and_by_context() {
     let (by_day, err) = table("--split time=day");
     assert_eq!(by_day, table("--split time=week").0);
     assert!(
-        by_day.starts_with("model,accuracy,auc,log_loss\n") && err.contains("one split"),
+        by_day.starts_with("model,accuracy,auc,log_loss,log_loss_difference,log_loss_difference_std_error\n")
+            && err.contains("one split"),
         "{by_day}{err}"
     );
     let (seasons, _) = table("--split context=season --repeats 3");
