@@ -4,6 +4,7 @@ result files and pages."""
 import io
 import json
 import pickle
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import check_random_state
 
 import riesz
-from conftest import run, with_command
+from conftest import COMMAND, run, with_command
 from riesz.kernels import RBF
 from riesz.preference import PairClassifier, compare_models, evaluate, pair_groups, rankability, spec_r
 

@@ -183,8 +183,8 @@ impl<'a> Explaining<'a> {
             question_about_program(request.game, request.table, request.seed, console)?;
         if let Some(missing) = columns.iter().find(|column| !rows.header().contains(&column.name)) {
             return Err(Failure::input(format!(
-                "the background has the column '{0}', which {1} lacks: if it is no input of the program, such \
-                 as the target, add --ignore '{0}'",
+                "the background has the column '{0}', which {1} lacks: if it is no input of the program, \
+                 such as the target, add --ignore '{0}'",
                 missing.name, rows.name
             )));
         }

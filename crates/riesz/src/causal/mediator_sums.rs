@@ -37,8 +37,8 @@ impl Effect {
         sums.collect()
     }
 
-    /// Returns the parts of an estimand that pass through each mediator, (queries × mediators): Shapley values
-    /// of the outcome at mediators in the interventional game, summed over the first study's rows like the
+    /// Returns the parts of an estimand that pass through each mediator, (queries × mediators): Shapley
+    /// values of the outcome at mediators in the interventional game, summed over the first study's rows like the
     /// effect. Absent mediators take the values of the rows of `background`.
     ///
     /// # Errors

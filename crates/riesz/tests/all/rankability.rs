@@ -203,7 +203,9 @@ fn duels_of_users(seed: u64, user_sd: f64) -> (Table, Duels, PreferenceProcess, 
     for (l, r) in pairs(6).into_iter().filter(|(l, r)| l < r) {
         for (user, own) in abilities.iter().enumerate() {
             for _ in 0..4 {
-                (left.push(l), right.push(r), users.push(user as f64));
+                left.push(l);
+                right.push(r);
+                users.push(user as f64);
                 won.push(f64::from(u8::from(s.uniform() < 1.0 / (1.0 + (own[r] - own[l]).exp()))));
             }
         }

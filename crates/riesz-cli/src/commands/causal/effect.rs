@@ -88,8 +88,8 @@ pub struct EffectArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = EXPLANATIONS.parser(),
         conflicts_with_all = ["baseline", "slope"])]
     pub explain: Option<PathBuf>,
-    /// Also write the part of the effect that passes through each mediator of the first two studies, by Shapley
-    /// values of the outcome given the mediators: a table (.csv, .parquet)
+    /// Also write the part of the effect that passes through each mediator of the first two studies, by
+    /// Shapley values of the outcome given the mediators: a table (.csv, .parquet)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub explain_mediators: Option<PathBuf>,
     /// Also give the association, the mean outcome of those who have the treatment, without adjustment; its

@@ -15,7 +15,8 @@ use crate::io::output::Output;
 use crate::io::values;
 use crate::io::write::{Cells, TableWriter};
 
-/// Largest number of rows over which the value of a further row is averaged, or the values of absent mediators.
+/// Largest number of rows over which the value of a further row, or the values of absent mediators, are
+/// averaged.
 const MAX_ROWS: usize = 1000;
 
 /// Exact Shapley values of the treatments at `points`, which add up to the effect minus its mean over the
@@ -104,11 +105,11 @@ pub fn write_mediators(
     let parts = names.enumerate().map(|(j, name)| (name, Cells::Numbers(values.column(j))));
     let base = |(q, mean): (usize, &f64)| mean - values.row(q).iter().sum::<f64>();
     let base_values = mean.iter().enumerate().map(base).collect();
-    let rest = [
+    let totals = [
         ("base_value".to_string(), Cells::Numbers(base_values)),
         ("mean".to_string(), Cells::Numbers(mean.to_vec())),
     ];
-    let columns = effect_output::with_treatments(points, parts.chain(rest).collect());
+    let columns = effect_output::with_treatments(points, parts.chain(totals).collect());
     TableWriter::write_columns(Some(path), format, effect_output::named(&columns))
 }
 

@@ -162,14 +162,12 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
         Written::Json => {
             let mut run = args.studies.facts(global)?;
             run.extend(facts(args)?);
+            let best_treatments = effect_output::with_treatments(&result.best_row, vec![]);
             let record = json!({
                 "identification": check::record(&read.identification),
                 "goal": if args.maximize { "maximize" } else { "minimize" },
                 "trials": trials.outcomes.len(),
-                "best": {
-                    "treatments": effect_output::lists(effect_output::with_treatments(&result.best_row, vec![])),
-                    "mean": result.best.mean,
-                },
+                "best": { "treatments": effect_output::lists(best_treatments), "mean": result.best.mean },
                 "suggestions": effect_output::lists(result.columns()),
                 "warnings": estimate.warnings,
                 "provenance": run,

@@ -35,7 +35,8 @@ pub struct BenchmarkArgs {
     pub weight: Option<String>,
 }
 
-/// The predictions at rows, labelled by the column `id` or numbered, and the rates rescaled in each bag so that the expected events equal its count.
+/// The predictions at rows, labelled by the column `id` or numbered, and the rates rescaled in each bag so that
+/// the expected events equal its count.
 pub fn columns(
     args: &BenchmarkArgs,
     (saved, file): (&SavedModel, &str),

@@ -38,8 +38,8 @@ pub struct Args {
     /// Table of rows to predict [default: the rows of the fit]
     #[arg(long = "at", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub rows_file: Option<PathBuf>,
-    /// (--at) Column of rows with their names, which the result has in place of row numbers; a single table of
-    /// areas has those of --bag
+    /// (--at) Column of rows with their names, which the result has in place of row numbers; a single table
+    /// of areas has those of --bag
     #[arg(long, value_name = "COL", requires = "rows_file")]
     pub id: Option<String>,
     /// Number of samples of the hyper-parameters; 0 for the best hyper-parameters only

@@ -143,9 +143,9 @@ impl Args {
     fn locations(&self, columns: &Columns, console: &Console) -> Result<(Locations, [String; 2])> {
         match (&self.geojson, &self.id, &self.x, &self.y) {
             (Some(path), Some(id), ..) => {
-                let found = areas_of_rows(path, columns, id, console)?;
-                let axes = found.axes().map(String::from);
-                Ok((Locations::Areas(found.areas), axes))
+                let row_areas = areas_of_rows(path, columns, id, console)?;
+                let axes = row_areas.axes().map(String::from);
+                Ok((Locations::Areas(row_areas.areas), axes))
             }
             (_, _, Some(x), Some(y)) => {
                 Ok((Locations::Points([columns.numbers(x)?, columns.numbers(y)?]), [x.clone(), y.clone()]))
