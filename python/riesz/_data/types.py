@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -37,6 +38,15 @@ class SparseLike(Protocol):
         ...
 
 
+class GeoInterface(Protocol):
+    """An object with a GeoJSON form, such as a data frame of geopandas."""
+
+    @property
+    def __geo_interface__(self) -> Mapping[str, Any]: ...
+
+
+#: A GeoJSON document: the path of a file, its content, or an object with such a form.
+GeoJSON: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | GeoInterface
 #: Rows: an array, a data frame or a sparse matrix.
 MatrixLike: TypeAlias = ArrayLike | DataFrameLike | SparseLike
 #: A kernel as an object, a name of scikit-learn, or an expression of the command line.

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _core
 from .. import kernels as rk
 from .._data.parameters import is_whole, whole_number
-from .._data.types import DataFrameLike, MatrixLike
+from .._data.types import DataFrameLike, GeoJSON, MatrixLike
 from .._data.validation import collected, first_names, is_numbered, names_of
 from .._explaining.explainer import Explainer
 from .._explaining.explanation import NO_COVARIANCE, Explanation, check_suffix, named_sums
@@ -250,7 +250,7 @@ class Downscaled(BaseEstimator):
         x: str | ArrayLike | None = None,
         y: str | ArrayLike | None = None,
         *,
-        geojson: Any = None,
+        geojson: GeoJSON | None = None,
         id: str | ArrayLike | None = None,
         background: MatrixLike | None = None,
         bag: Any = None,
@@ -302,7 +302,7 @@ class Downscaled(BaseEstimator):
         x: str | ArrayLike | None = None,
         y: str | ArrayLike | None = None,
         *,
-        geojson: Any = None,
+        geojson: GeoJSON | None = None,
         id: str | ArrayLike | None = None,
         quantity: str = "mean",
         background: MatrixLike | None = None,
@@ -401,7 +401,7 @@ class Downscaled(BaseEstimator):
         return column, names, [number[name] for name in members.bag], weight_name, weights, targets, sums
 
 
-def geojson_text(document: Any) -> bytes:
+def geojson_text(document: GeoJSON) -> bytes:
     """Returns a GeoJSON document, which is a path, a dictionary or an object with ``__geo_interface__``."""
     if isinstance(document, (str, os.PathLike)):
         return Path(document).read_bytes()
