@@ -15,6 +15,9 @@ import riesz
 
 SCHEMAS = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 PROGRAM = "cmd:awk -F, 'NR > 1 {print $1 * $2}'"
+OF_A = ["--treatment", "a", "--outcome", "y"]
+EFFECT = [*OF_A, "--hyperparameter-samples", "0"]
+FURTHER = ["--association", "--value-of-information", "--baseline", "a=0"]
 EVERY_TEST = ["independence", "t.csv", "--target", "y", "--permutations", "50"]
 
 
@@ -78,7 +81,16 @@ RESULTS = [
     ),
     ("verification", ["verify", "why.json", "--model", "m.riesz", "--rows", "other.csv"]),
     ("explanation", ["explain", "m.riesz", "t.csv", "--background", "t.csv", "--covariance"]),
+    ("identification", ["causal", "check", "b -> a; b -> y; a -> y", *OF_A]),
+    ("identification", ["causal", "check", "a -> k -> y; a <-> y", *OF_A]),
+    ("identification", ["causal", "check", "a -> y", "--randomized", *OF_A]),
+    ("causal-effect", ["causal", "effect", "t.csv", "--adjust", "b", *EFFECT]),
+    ("causal-effect", ["causal", "effect", "t.csv", "--adjust", "b", *EFFECT, "--slope", "a"]),
+    ("causal-effect", ["causal", "effect", "t.csv", "--adjust", "b", *EFFECT, *FURTHER]),
+    ("causal-suggestions", ["causal", "suggest", "t.csv", "--adjust", "b", *EFFECT, "--tried", "tried.csv"]),
 ]
+#: Entries that some results do not have.
+OPTIONAL = {"x_2", "std", "decisions", "uncertainty", "identified", "association", "value_of_information"}
 
 
 @pytest.mark.skipif(
@@ -96,6 +108,7 @@ def test_results_of_the_command_line_have_schemas(tmp_path):
     a, b = rng.normal(size=(2, 30)).round(3)
     lines = [f"{p},{q},{'uv'[i % 2]},{p * q:.4f}" for i, (p, q) in enumerate(zip(a, b))]
     (tmp_path / "t.csv").write_text("\n".join(["a,b,k,y", *lines, ""]))
+    (tmp_path / "tried.csv").write_text("a,y\n0,0.5\n1,0.2\n")
     (tmp_path / "one.csv").write_text("\n".join(["a,b,k,y", lines[0], ""]))
     (tmp_path / "other.csv").write_text("\n".join(["a,b,k,y", *lines[::-1], ""]))
     run(["fit", "t.csv", "--target", "y", "--model", "gp", "--noise", "0.1", "--posterior", "-o", "m.riesz"])
@@ -108,7 +121,7 @@ def test_results_of_the_command_line_have_schemas(tmp_path):
         ]
         assert not errors, (words, errors)
         first = result if isinstance(result, dict) else result[0]
-        for key in set(first) - {"x_2", "std", "decisions", "uncertainty"}:
+        for key in set(first) - OPTIONAL:
             damaged = {k: v for k, v in first.items() if k != key}
             damaged = damaged if isinstance(result, dict) else [damaged, *result[1:]]
             assert not validator(f"{name}.json").is_valid(damaged), (words, key)

@@ -274,7 +274,7 @@ impl IdentificationError {
             "instrument": instrument,
             "open_paths": open_paths,
             "would_help": would_help,
-            "says": self.to_string(),
+            "description": self.to_string(),
         }))
     }
 }

@@ -343,7 +343,7 @@ def _hedge(answer: dict[str, Any]) -> Hedge:
 
 
 def _identification(answer: dict[str, Any], text: str) -> Identification:
-    strategy = answer["how"]
+    strategy = answer["strategy"]
     bridges = (
         Bridge(*(tuple(bridge[part]) for part in ("mediators", "passive", "unused")))
         for bridge in answer["bridges"]
@@ -352,11 +352,11 @@ def _identification(answer: dict[str, Any], text: str) -> Identification:
         treatments=tuple(answer["treatments"]),
         without_effect=tuple(answer["without_effect"]),
         outcome=answer["outcome"],
-        strategy=strategy["way"],
-        adjust=tuple(strategy.get("adjust", strategy.get("given", ()))),
-        front_door=tuple(strategy.get("through", ())),
-        alternatives=tuple(tuple(names) for names in strategy.get("others", ())),
-        alternatives_complete=strategy.get("listed", True),
+        strategy=strategy["kind"],
+        adjust=tuple(strategy.get("adjust", strategy.get("conditioning", ()))),
+        front_door=tuple(strategy.get("mediators", ())),
+        alternatives=tuple(tuple(names) for names in strategy.get("alternatives", ())),
+        alternatives_complete=strategy.get("alternatives_complete", True),
         source=answer["source"],
         bridges=tuple(bridges),
         assumptions=tuple(answer["assumptions"]),

@@ -37,9 +37,9 @@ fn answers_are_in_words_or_json() {
     place.write("s3.csv", "psa,age,volume\n1,2,3\n");
     let (out, _) = place.good(&format!("{COMMAND} --studies s1.csv,s3.csv --format json"));
     let answer: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(answer["how"]["adjust"], serde_json::json!(["age", "bmi"]));
+    assert_eq!(answer["strategy"]["adjust"], serde_json::json!(["age", "bmi"]));
     assert_eq!(answer["bridges"][0]["passive"], serde_json::json!(["age"]));
-    assert!(answer["says"].as_str().unwrap().starts_with("back-door"));
+    assert!(answer["description"].as_str().unwrap().starts_with("back-door"));
     let (out, _) =
         place.good(&format!("{COMMAND} --studies s1.csv,s3.csv --randomized --differs 2:age -o a.txt"));
     assert!(out.is_empty() && place.read("a.txt").starts_with("randomized, adjusting for age;"));
@@ -143,10 +143,10 @@ fn other_formulas_than_adjustments_are_shown() {
     assert!(out.is_empty());
     let answer: Value = serde_json::from_str(&place.read("answer.json")).unwrap();
     assert_eq!(answer["identified"], true);
-    assert_eq!(answer["how"]["way"], "formula");
-    assert_eq!(answer["how"]["formula"], formula);
-    assert_eq!(answer["how"]["expression"]["any_value"], serde_json::json!(["W2"]));
-    assert!(answer["how"]["expression"]["formula"]["quotient"]["numerator"]["sum"]["over"].is_array());
+    assert_eq!(answer["strategy"]["kind"], "formula");
+    assert_eq!(answer["strategy"]["formula"], formula);
+    assert_eq!(answer["strategy"]["expression"]["any_value"], serde_json::json!(["W2"]));
+    assert!(answer["strategy"]["expression"]["formula"]["quotient"]["numerator"]["sum"]["over"].is_array());
     place.write("s1.csv", "W1,W2,X,M\n1,2,3,4\n");
     place.write("s2.csv", "M,Y\n1,2\n");
     place.write("mediated.txt", "W1 -> W2 -> X -> M -> Y; W1 <-> X; W1 <-> M");
@@ -176,7 +176,7 @@ fn unidentified_effects_name_hedge_and_instrument() {
     assert_eq!(answer["hedge"]["larger"], serde_json::json!(["X", "Y"]));
     assert_eq!(answer["hedge"]["smaller"], serde_json::json!(["Y"]));
     assert_eq!(answer["instrument"], serde_json::json!({ "variable": "Z", "given": [] }));
-    assert!(answer["says"].as_str().unwrap().contains("is not identified"));
+    assert!(answer["description"].as_str().unwrap().contains("is not identified"));
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn treatments_in_time_are_adjusted_for_one_after_the_other() {
     assert!(text.contains("stage 1") && !text.contains("measuring"), "{text}");
     let (record, _) = place.good(&format!("{joint} --format json"));
     let record: Value = serde_json::from_str(&record).unwrap();
-    assert_eq!(record["identification"]["how"]["way"], "sequential");
+    assert_eq!(record["identification"]["strategy"]["kind"], "sequential");
     assert_eq!(record["effect"]["mean"].as_array().unwrap().len(), 9);
 }
 

@@ -202,7 +202,7 @@ fn answers_are_written_in_all_formats() {
     assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"));
     let (out, _) = place.good(&format!("{COMMAND} --at grid.csv --level 0.5 --format json --quiet"));
     let record: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(record["identification"]["how"]["adjust"], serde_json::json!(["age"]));
+    assert_eq!(record["identification"]["strategy"]["adjust"], serde_json::json!(["age"]));
     assert_eq!(record["effect"]["dose"], serde_json::json!([0.2, 0.5, 0.9]));
     let estimate = |name: &str| record["effect"][name][1].as_f64().unwrap();
     assert!(
@@ -210,7 +210,7 @@ fn answers_are_written_in_all_formats() {
         "{out}"
     );
     let shares: f64 =
-        record["shares_of_variance"].as_object().unwrap().values().map(|v| v.as_f64().unwrap()).sum();
+        record["variance_shares"].as_object().unwrap().values().map(|v| v.as_f64().unwrap()).sum();
     assert!((shares - 1.0).abs() < 1e-12);
     place.good(&format!("{COMMAND} -o effect.parquet"));
     place.good(&format!("{COMMAND} -o effect.svg"));

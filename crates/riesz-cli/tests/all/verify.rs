@@ -92,8 +92,8 @@ fn altered_explanations_of_programs_are_refused() {
     assert!(line.contains(&format!("stated {changed}, recomputed {value}")), "{line}");
     let (_, json, _) = verify(&moved, "--format json");
     let records: Value = serde_json::from_str(&json).unwrap();
-    assert!(records[0]["what"] == "verdict" && records[0]["agrees"] == false, "{records}");
-    let values = records.as_array().unwrap().iter().find(|record| record["what"] == "values").unwrap();
+    assert!(records[0]["subject"] == "verdict" && records[0]["agrees"] == false, "{records}");
+    let values = records.as_array().unwrap().iter().find(|record| record["subject"] == "values").unwrap();
     assert!(values["differing"] == 24 && values["differences"][3]["feature"] == "d", "{values}");
     // Larger standard errors, and another program.
     let mut wide = original.clone();

@@ -67,7 +67,7 @@ pub enum Strategy {
 
 /// The strategy by which an effect is identified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "way", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EffectStrategy {
     /// The treatments do not affect the outcome, whose mean is the same for all their values.
@@ -84,23 +84,21 @@ pub enum EffectStrategy {
         /// minimal set nearest to the outcome.
         adjust: Vec<String>,
         /// Other inclusion-minimal sets that are valid.
-        #[serde(rename = "others")]
         alternatives: Vec<Vec<String>>,
         /// Whether these are all sets; with many candidates not all are listed.
+        #[serde(rename = "alternatives_complete")]
         listed: bool,
     },
     /// The front door: columns that carry the whole effect in the first study.
     FrontDoor {
         /// The columns.
-        #[serde(rename = "through")]
         mediators: Vec<String>,
         /// Passive columns of the bridge; the front-door criterion holds within each of their values.
-        #[serde(rename = "given")]
         conditioning: Vec<String>,
         /// Other minimal sets that are valid.
-        #[serde(rename = "others")]
         alternatives: Vec<Vec<String>>,
         /// Whether these are all sets.
+        #[serde(rename = "alternatives_complete")]
         listed: bool,
     },
     /// A formula of the first study's columns that is not an adjustment. riesz does not estimate it.
@@ -162,7 +160,6 @@ pub struct Identification {
     pub outcome: String,
     /// The strategy by which the first study identifies the treatments' effect on the first bridge, or on the
     /// outcome if there is one study.
-    #[serde(rename = "how")]
     pub strategy: EffectStrategy,
     /// The source of the strategy.
     pub source: Provenance,

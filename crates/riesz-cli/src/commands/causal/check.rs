@@ -100,7 +100,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 /// The identification in JSON.
 pub(super) fn record(identification: &Identification) -> Value {
     let mut record = json!(identification);
-    record["says"] = json!(identification.to_string());
+    record["description"] = json!(identification.to_string());
     record
 }
 

@@ -221,8 +221,8 @@ impl AverageEffect {
     fn record(&self, level: f64) -> Result<Value> {
         let [low, high] = self.effect.interval(level)?[0];
         Ok(json!({
-            "of": in_words(&self.to),
-            "instead_of": in_words(&self.from),
+            "treatment": in_words(&self.to),
+            "baseline": in_words(&self.from),
             "mean": self.effect.mean[0],
             "std": self.effect.sd()[0],
             "low": low,

@@ -100,8 +100,8 @@ pub fn record(page: &EffectPage<'_>) -> Result<Value> {
         .collect();
     Ok(json!({
         "identification": check::record(page.identification),
-        "says": page.answer(),
-        "of": page.population,
+        "answer": page.answer(),
+        "population": page.population,
         "baseline": match page.estimand {
             Estimand::Contrast(base) => Some(query_rows::row_text(base)),
             _ => None,
@@ -112,7 +112,7 @@ pub fn record(page: &EffectPage<'_>) -> Result<Value> {
         },
         "level": page.level,
         "effect": lists(columns(page)?),
-        "shares_of_variance": shares,
+        "variance_shares": shares,
         "unmatched": page.unmatched,
         "warnings": page.doubts,
         "provenance": page.run,

@@ -42,9 +42,9 @@ impl Comparison {
 
     fn record(&self) -> Value {
         json!({
-            "what": self.subject,
+            "subject": self.subject,
             "agrees": self.agrees,
-            "words": self.finding,
+            "finding": self.finding,
             "differing": self.differing,
             "differences": self.differences.iter().map(Difference::record).collect::<Vec<_>>(),
         })
