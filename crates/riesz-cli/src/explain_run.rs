@@ -82,29 +82,16 @@ impl<'a> Explaining<'a> {
         let Prepared { explainer, probabilities, rows, facts, width } =
             Prepared::new(model, rows, request, None, console)?;
         let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
-        let has_orders = settings.value("n_orders").is_some();
-        if request.variance {
-            // A variance has no class decisions.
-            let explain = Box::new(move |table: &Table, _: &[usize]| {
-                explainer.explain_variance(table).map_err(|error| settings.about_rows(error, &name))
-            });
-            return Ok(Self {
-                explain,
-                saved: None,
-                probabilities,
-                rows,
-                selected: None,
-                has_orders,
-                facts,
-                width,
-            });
-        }
+        let (has_orders, variance) = (settings.value("n_orders").is_some(), request.variance);
         let explain = Box::new(move |table: &Table, _: &[usize]| {
-            explainer.explain(table).map_err(|error| settings.about_rows(error, &name))
+            let explained =
+                if variance { explainer.explain_variance(table) } else { explainer.explain(table) };
+            explained.map_err(|error| settings.about_rows(error, &name))
         });
         Ok(Self {
             explain,
-            saved: Some(model.0),
+            // A variance has no class decisions.
+            saved: (!variance).then_some(model.0),
             probabilities,
             rows,
             selected: None,

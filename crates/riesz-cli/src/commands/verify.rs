@@ -14,7 +14,7 @@ use riesz::{Exactness, Explanation, Game};
 use serde_json::Value;
 
 use self::comparison::{Comparison, Differences, records, text, verdict};
-use self::recomputed::{compare, fact, place, positions};
+use self::recomputed::{compare, fact, location, positions};
 use crate::args::{CellArgs, FeatureArgs, GameArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
@@ -237,8 +237,8 @@ fn compare_predictions(
             if let Some(position) = positions.get(&(row + i)) {
                 for (o, &p) in outputs.iter().enumerate() {
                     let g = position * explanation.outputs() + o;
-                    let place = || place(explanation, *position, o, None);
-                    differences.add(explanation.predictions[g], predictions[(i, p)], size, place);
+                    let location = || location(explanation, *position, o, None);
+                    differences.add(explanation.predictions[g], predictions[(i, p)], size, location);
                 }
             }
         }
@@ -277,8 +277,8 @@ fn sums(explanation: &Explanation, bounds: &HashMap<usize, f64>, tolerance: f64)
         let (position, output) = (g / explanation.outputs(), g % explanation.outputs());
         let allowed = bounds.get(&g).copied().unwrap_or(0.0) + size;
         let prediction = explanation.predictions[g];
-        let place = || place(explanation, position, output, None);
-        differences.add(prediction - residual, prediction, allowed, place);
+        let location = || location(explanation, position, output, None);
+        differences.add(prediction - residual, prediction, allowed, location);
     }
     differences.compared("sums")
 }

@@ -10,7 +10,7 @@ use crate::console::note_once;
 use crate::exit::{Failure, Result};
 use crate::io::chunk::Chunk;
 use crate::io::input::OpenTable;
-use crate::io::write::Cells;
+use crate::io::write::{Cells, row_labels};
 
 /// The substitute for missing cells of column `j`: the median of its numbers, or its most frequent level (the
 /// first one in case of a tie). The table must have rows.
@@ -257,10 +257,7 @@ impl ModelRows {
     /// rows' names, or their numbers from 0.
     pub fn labels(&self) -> (String, Cells) {
         let RowLabels { first, rows, names } = &self.labels;
-        match &self.name_column {
-            Some(column) => (column.clone(), Cells::Texts(names.clone())),
-            None => ("row".into(), Cells::Integers((*first..first + rows).map(|i| i as i64).collect())),
-        }
+        row_labels(self.name_column.as_ref().map(|column| (column, names.clone())), *first..first + rows)
     }
 
     /// The name of the table, for messages.

@@ -1,6 +1,7 @@
 //! Output of tables as CSV, Parquet or JSON, in chunks of rows.
 
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +26,15 @@ pub enum Cells {
     Numbers(Vec<f64>),
     /// Texts.
     Texts(Vec<String>),
+}
+
+/// The column that labels rows in results, its title and its cells: the names of a column, if they are given,
+/// or else the rows' numbers, which count from 0.
+pub fn row_labels(names: Option<(&String, Vec<String>)>, numbers: Range<usize>) -> (String, Cells) {
+    match names {
+        Some((column, names)) => (column.clone(), Cells::Texts(names)),
+        None => ("row".into(), Cells::Integers(numbers.map(|i| i as i64).collect())),
+    }
 }
 
 impl Cells {

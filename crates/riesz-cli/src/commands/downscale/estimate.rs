@@ -13,7 +13,7 @@ use crate::args::{CellArgs, Global};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::aggregates::Aggregated;
-use crate::io::write::{Cells, TableWriter};
+use crate::io::write::{Cells, TableWriter, row_labels};
 use crate::rates;
 
 /// Effective number of samples below which the average is rough.
@@ -181,10 +181,8 @@ impl Args {
         let Some(path) = &self.rows_file else {
             let (rows, columns) = (aggregated.data.rows.clone(), &self.learn.data);
             let named = columns.bag.as_ref().filter(|_| columns.is_single_table());
-            let labels = match named {
-                Some(column) => (column.clone(), Cells::Texts(aggregated.names_of_areas())),
-                None => ("row".into(), Cells::Integers((0..rows.rows() as i64).collect())),
-            };
+            let names = named.map(|column| (column, aggregated.names_of_areas()));
+            let labels = row_labels(names, 0..rows.rows());
             return Ok((rows, labels));
         };
         let options = RowOptions { table: &self.learn.data.table, cells: CellArgs::default(), console };

@@ -18,7 +18,7 @@ use crate::io::aggregates::weights;
 use crate::io::columns::Columns;
 use crate::io::duels::names_of;
 use crate::io::input::{OpenTable, described};
-use crate::io::write::Cells;
+use crate::io::write::{Cells, row_labels};
 
 /// The data of a map.
 pub struct MapData {
@@ -88,10 +88,8 @@ pub fn rows_of(
 /// The column that labels rows in results, its title and its cells: the rows' names in the column `id`, or
 /// their numbers from 0.
 pub fn labels(columns: &Columns, id: Option<&String>, rows: usize) -> Result<(String, Cells)> {
-    match id {
-        Some(id) => Ok((id.clone(), Cells::Texts(names_of(columns, id)?))),
-        None => Ok(("row".into(), Cells::Integers((0..rows as i64).collect()))),
-    }
+    let names = id.map(|id| Ok::<_, Failure>((id, names_of(columns, id)?))).transpose()?;
+    Ok(row_labels(names, 0..rows))
 }
 
 /// Reads the background rows, if there is a file of them.

@@ -51,8 +51,8 @@ impl Comparison {
     }
 }
 
-/// The place of a compared number.
-pub struct Place {
+/// The location of a compared number.
+pub struct Location {
     pub row: usize,
     pub feature: Option<String>,
     /// The output; `None` if there is only one.
@@ -63,7 +63,7 @@ pub struct Place {
 
 /// A stated number that differs from the recomputed one.
 struct Difference {
-    place: Place,
+    location: Location,
     stated: Value,
     recomputed: Value,
     allowed: f64,
@@ -76,7 +76,7 @@ impl Difference {
         let part = |word: &str, name: &Option<String>| {
             name.as_ref().map_or(String::new(), |name| format!(", {word} {}", printable(name)))
         };
-        let Place { row, feature, output, quantity } = &self.place;
+        let Location { row, feature, output, quantity } = &self.location;
         let (feature, output, quantity) =
             (part("feature", feature), part("output", output), part("the", quantity));
         let bound =
@@ -91,7 +91,9 @@ impl Difference {
     }
 
     fn record(&self) -> Value {
-        let Self { place: Place { row, feature, output, quantity }, stated, recomputed, allowed, .. } = self;
+        let Self {
+            location: Location { row, feature, output, quantity }, stated, recomputed, allowed, ..
+        } = self;
         json!({
             "row": row, "feature": feature, "output": output, "quantity": quantity,
             "stated": stated, "recomputed": recomputed, "allowed": allowed,
@@ -113,29 +115,34 @@ pub struct Differences {
 
 impl Differences {
     /// Compares two numbers.
-    pub fn add(&mut self, stated: f64, recomputed: f64, allowed: f64, place: impl FnOnce() -> Place) {
+    pub fn add(&mut self, stated: f64, recomputed: f64, allowed: f64, location: impl FnOnce() -> Location) {
         let difference = (stated - recomputed).abs();
         self.count += 1;
         self.largest = self.largest.max(difference);
         self.allowed = self.allowed.max(allowed);
         if difference.is_nan() || difference > allowed {
-            self.list((stated.into(), recomputed.into()), allowed, place);
+            self.list((stated.into(), recomputed.into()), allowed, location);
         }
     }
 
     /// Compares two texts.
-    pub fn add_text(&mut self, stated: &str, recomputed: &str, place: impl FnOnce() -> Place) {
+    pub fn add_text(&mut self, stated: &str, recomputed: &str, location: impl FnOnce() -> Location) {
         self.count += 1;
         if stated != recomputed {
-            self.list((stated.into(), recomputed.into()), 0.0, place);
+            self.list((stated.into(), recomputed.into()), 0.0, location);
         }
     }
 
-    fn list(&mut self, (stated, recomputed): (Value, Value), allowed: f64, place: impl FnOnce() -> Place) {
+    fn list(
+        &mut self,
+        (stated, recomputed): (Value, Value),
+        allowed: f64,
+        location: impl FnOnce() -> Location,
+    ) {
         self.differing += 1;
         if self.listed.len() < LISTED {
             let words = self.words.unwrap_or(["stated", "recomputed"]);
-            self.listed.push(Difference { place: place(), stated, recomputed, allowed, words });
+            self.listed.push(Difference { location: location(), stated, recomputed, allowed, words });
         }
     }
 

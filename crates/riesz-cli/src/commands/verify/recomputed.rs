@@ -6,7 +6,7 @@ use riesz::error::listed;
 use riesz::format::explanation_json::SavedExplanation;
 use riesz::{ClassDecisions, ColumnKind, Exactness, Explanation, Table};
 
-use super::comparison::{Comparison, Differences, Place};
+use super::comparison::{Comparison, Differences, Location};
 use super::{STANDARD_ERRORS, check_rows_exist, largest, sums};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
@@ -115,19 +115,19 @@ impl Recomputation<'_> {
         let (g, f) = (position * stated.outputs() + o, i * computed.outputs() + p);
         let bound = 2.0 * proved_bound(computed, f);
         self.bounds.insert(g, bound);
-        let place = |feature: Option<String>| place(stated, position, o, feature);
+        let location = |feature: Option<String>| location(stated, position, o, feature);
         let [predictions, bases, values, errors] = self.rounding.map(|rounding| bound + rounding);
-        self.predictions.add(stated.predictions[g], computed.predictions[f], predictions, || place(None));
-        self.bases.add(stated.base_values[g], computed.base_values[f], bases, || place(None));
+        self.predictions.add(stated.predictions[g], computed.predictions[f], predictions, || location(None));
+        self.bases.add(stated.base_values[g], computed.base_values[f], bases, || location(None));
         for (k, &l) in sets.iter().enumerate() {
-            let value_place = || place(Some(stated.set_name(k)));
+            let value_location = || location(Some(stated.set_name(k)));
             let pair = [std_error(stated, g, k), std_error(computed, f, l)];
             let sampling =
                 if is_same_sample { 0.0 } else { STANDARD_ERRORS * pair.iter().flatten().sum::<f64>() };
             let (value, recomputed) = (stated.row_values(position, o)[k], computed.row_values(i, p)[l]);
-            self.values.add(value, recomputed, values + sampling, value_place);
+            self.values.add(value, recomputed, values + sampling, value_location);
             if let ([Some(error), Some(recomputed)], true) = (pair, is_same_sample) {
-                self.std_errors.add(error, recomputed, errors, value_place);
+                self.std_errors.add(error, recomputed, errors, value_location);
             }
         }
     }
@@ -163,10 +163,15 @@ impl Recomputation<'_> {
     }
 }
 
-/// The place of a number of an explanation.
-pub fn place(explanation: &Explanation, position: usize, output: usize, feature: Option<String>) -> Place {
+/// The location of a number of an explanation.
+pub fn location(
+    explanation: &Explanation,
+    position: usize,
+    output: usize,
+    feature: Option<String>,
+) -> Location {
     let output = (explanation.outputs() > 1).then(|| explanation.output_names[output].clone());
-    Place { row: explanation.row_numbers[position], feature, output, quantity: None }
+    Location { row: explanation.row_numbers[position], feature, output, quantity: None }
 }
 
 /// The position in `actual` of each name in `expected`; the names must be the same up to order.
@@ -213,16 +218,16 @@ fn compare_cells(
 ) {
     for (j, column) in stated.columns().iter().enumerate() {
         let Some(l) = computed.columns().iter().position(|other| other.name == column.name) else { continue };
-        let place = || Place { row, feature: Some(column.name.clone()), output: None, quantity: None };
+        let location = || Location { row, feature: Some(column.name.clone()), output: None, quantity: None };
         let (cell, recomputed) = (stated.get(position, j), computed.get(i, l));
         match (&column.kind, &computed.columns()[l].kind) {
             // Levels are compared by name: codes depend on the table.
             (ColumnKind::Categorical { levels }, ColumnKind::Categorical { levels: others }) => {
                 let level =
                     |levels: &[String], code: f64| levels.get(code as usize).cloned().unwrap_or_default();
-                cells.add_text(&level(levels, cell), &level(others, recomputed), place);
+                cells.add_text(&level(levels, cell), &level(others, recomputed), location);
             }
-            _ => cells.add(cell, recomputed, 0.0, place),
+            _ => cells.add(cell, recomputed, 0.0, location),
         }
     }
 }
@@ -234,17 +239,17 @@ fn compare_decisions(
     row: usize,
     decided: &mut Differences,
 ) {
-    let place =
-        |quantity: &str| Place { row, feature: None, output: None, quantity: Some(quantity.to_string()) };
+    let location =
+        |quantity: &str| Location { row, feature: None, output: None, quantity: Some(quantity.to_string()) };
     let class = |decisions: &ClassDecisions, i: usize| {
         let chosen = decisions.chosen.as_ref().and_then(|classes| classes.get(i));
         chosen.and_then(|class| decisions.classes.get(*class)).cloned().unwrap_or_else(|| "none".into())
     };
-    decided.add_text(&class(stated, position), &class(computed, i), || place("class"));
+    decided.add_text(&class(stated, position), &class(computed, i), || location("class"));
     for (o, meaning) in computed.meaning.iter().enumerate() {
         let stated_meaning = stated.meaning.get(o).map_or("none", String::as_str);
         if stated_meaning != meaning {
-            decided.add_text(stated_meaning, meaning, || place("meaning of an output"));
+            decided.add_text(stated_meaning, meaning, || location("meaning of an output"));
         }
         let probability = |decisions: &ClassDecisions, i: usize| {
             let (class, probabilities) = decisions.probabilities.get(o)?.as_ref()?;
@@ -252,18 +257,18 @@ fn compare_decisions(
         };
         match (probability(stated, position), probability(computed, i)) {
             (Some((class, probability)), Some((recomputed_class, recomputed))) => {
-                let place = || place(&format!("probability of {recomputed_class}"));
+                let location = || location(&format!("probability of {recomputed_class}"));
                 if class != recomputed_class {
-                    decided.add_text(&class, &recomputed_class, place);
+                    decided.add_text(&class, &recomputed_class, location);
                 }
-                decided.add(probability, recomputed, PROBABILITY_ROUNDING, place);
+                decided.add(probability, recomputed, PROBABILITY_ROUNDING, location);
             }
             (None, None) => {}
             (stated, computed) => {
                 let stated_text =
                     |is_stated: bool| if is_stated { "a probability" } else { "no probability" };
                 decided.add_text(stated_text(stated.is_some()), stated_text(computed.is_some()), || {
-                    place(meaning)
+                    location(meaning)
                 });
             }
         }
