@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod consecutive_rows;
 mod console;
 mod exit;
 mod explain_run;

@@ -12,8 +12,8 @@ use riesz::model_card::CardEntry;
 use riesz::question::ValueEstimator;
 use riesz::{Explanation, Matrix, Question, Table};
 
+use crate::consecutive_rows::explain_consecutive;
 use crate::exit::{Failure, Result};
-use crate::explain_run::explain_consecutive;
 
 /// Largest number of rows per call of a program, which is started for each call.
 const BATCH: usize = 1 << 20;

@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::model_rows::ModelRows;
 use crate::io::models::read_model;
-use crate::io::write::{Cells, TableWriter};
+use crate::io::write::{Cells, TableWriter, row_labels};
 use crate::rates;
 
 /// Arguments of `predict`.
@@ -160,7 +160,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let progress = console.progress("predicting");
     let mut done = 0;
     while let Some(table) = rows.next()? {
-        let (label, labels) = rows.labels();
+        let (row_names, row_numbers) = rows.labels();
+        let (label, labels) = row_labels(row_names, row_numbers);
         let predicted = request.predict(&table, &label);
         let (mut names, mut cells) = predicted.map_err(|e| e.about(&args.rows.display().to_string()))?;
         names.insert(0, label);

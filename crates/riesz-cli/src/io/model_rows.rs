@@ -1,6 +1,8 @@
 //! The rows of a table in the columns of a fitted model, in chunks, with a policy for missing and unseen
 //! cells.
 
+use std::ops::Range;
+
 use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
@@ -10,7 +12,6 @@ use crate::console::note_once;
 use crate::exit::{Failure, Result};
 use crate::io::chunk::Chunk;
 use crate::io::input::OpenTable;
-use crate::io::write::{Cells, row_labels};
 
 /// The substitute for missing cells of column `j`: the median of its numbers, or its most frequent level (the
 /// first one in case of a tie). The table must have rows.
@@ -253,11 +254,11 @@ impl ModelRows {
         Ok(self)
     }
 
-    /// The column that labels the rows of the last chunk in results: its title, and its cells. These are the
-    /// rows' names, or their numbers from 0.
-    pub fn labels(&self) -> (String, Cells) {
+    /// The labels of the rows of the last chunk: the column of names with the rows' names, if they are read,
+    /// and the rows' numbers from 0.
+    pub fn labels(&self) -> (Option<(&String, Vec<String>)>, Range<usize>) {
         let RowLabels { first, rows, names } = &self.labels;
-        row_labels(self.name_column.as_ref().map(|column| (column, names.clone())), *first..first + rows)
+        (self.name_column.as_ref().map(|column| (column, names.clone())), *first..first + rows)
     }
 
     /// The name of the table, for messages.

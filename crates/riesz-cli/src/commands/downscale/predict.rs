@@ -15,7 +15,7 @@ use crate::exit::{Failure, Result};
 use crate::io::input::OpenTable;
 use crate::io::model_rows::ModelRows;
 use crate::io::models::read_model;
-use crate::io::write::{Cells, TableWriter};
+use crate::io::write::{Cells, TableWriter, row_labels};
 use crate::rates;
 
 /// Arguments of `downscale predict`.
@@ -106,7 +106,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             Some(_) => rates::with_intervals(&posterior, &table),
             None => rates::regression_predictions(&posterior, &table),
         };
-        let (label, labels) = rows.labels();
+        let (row_names, row_numbers) = rows.labels();
+        let (label, labels) = row_labels(row_names, row_numbers);
         let numbers = cells.map_err(about)?.into_iter().map(Cells::Numbers);
         let cells: Vec<Cells> = [labels].into_iter().chain(numbers).collect();
         let writer = match &mut writer {
