@@ -12,6 +12,8 @@
 //!
 //! The priors are defined in [`hyperparameters`](super::hyperparameters).
 
+use statrs::function::gamma::ln_gamma;
+
 use super::hyperparameters::{HyperParameter, HyperPrior, add_log_priors};
 use super::search::maximise_within_priors;
 use crate::control::RunControl;
@@ -52,6 +54,9 @@ pub struct PosteriorMixture<F> {
     /// Effective sample size `1 / Σ weights²`: the number of independent draws from the posterior of the
     /// hyper-parameters that would be as informative. The average is less accurate if it is smaller.
     pub effective_sample_size: f64,
+    /// The logarithm of the marginal likelihood averaged over the prior of the hyper-parameters, estimated
+    /// by the mean importance weight. It compares models with different hyper-parameters.
+    pub log_evidence: f64,
 }
 
 /// The posterior of hyper-parameters: their priors and the starting point `from` of the search for the mode.
@@ -116,7 +121,7 @@ impl HyperPosterior<'_> {
             if round + 1 == rounds {
                 break;
             }
-            let weights = weights(&draws_so_far, &proposals, &sizes);
+            let (weights, _) = weights_and_log_total(&draws_so_far, &proposals, &sizes);
             let heaviest = (0..draws_so_far.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
             // With few draws one of them always has a large weight.
             let dominant = DOMINANT_WEIGHT.max(3.0 / draws_so_far.len() as f64);
@@ -133,7 +138,7 @@ impl HyperPosterior<'_> {
             };
             proposals.push(next);
         }
-        let weights = weights(&draws_so_far, &proposals, &sizes);
+        let (weights, log_total) = weights_and_log_total(&draws_so_far, &proposals, &sizes);
         let total: f64 = weights.iter().sum();
         if !(total > 0.0 && total.is_finite()) {
             let subject = "the marginal likelihood of all draws";
@@ -147,9 +152,12 @@ impl HyperPosterior<'_> {
             .filter(|(w, _)| **w >= MIN_WEIGHT)
             .map(|(w, draw)| (*w, draw.fit))
             .collect();
-        let kept_weight: f64 = weighted_fits.iter().map(|(weight, _)| weight).sum();
-        weighted_fits.iter_mut().for_each(|(weight, _)| *weight /= kept_weight);
-        Ok(PosteriorMixture { fits: weighted_fits, effective_sample_size: effective })
+        normalise(&mut weighted_fits);
+        Ok(PosteriorMixture {
+            fits: weighted_fits,
+            effective_sample_size: effective,
+            log_evidence: log_total + log_density_ratio_constant(free.len()),
+        })
     }
 
     /// Returns the index and the prior of each hyper-parameter that is not fixed.
@@ -273,9 +281,22 @@ impl Proposal {
     }
 }
 
-/// Returns the importance weights of all draws, which add up to 1. The proposal density is the mixture of the
-/// proposals in proportion to their numbers of draws. All weights are 0 if no draw has a finite likelihood.
-fn weights<F>(draws: &[WeightedDraw<F>], proposals: &[Proposal], sizes: &[f64]) -> Vec<f64> {
+/// Returns the logarithm of the ratio of the constants of a standard normal density and of a proposal's
+/// density in p dimensions, which [`WeightedDraw::log`] and [`Proposal::log`] omit.
+fn log_density_ratio_constant(p: usize) -> f64 {
+    let (p, degrees) = (p as f64, DEGREES as f64);
+    0.5 * p * (0.5 * degrees).ln() + ln_gamma(0.5 * degrees) - ln_gamma(0.5 * (degrees + p))
+}
+
+/// Returns the importance weights of all draws, which add up to 1, and the logarithm of the mean of the
+/// weights before this normalisation, up to a [constant](log_density_ratio_constant). The proposal density is
+/// the mixture of the proposals in proportion to their numbers of draws. All weights are 0 if no draw has a
+/// finite likelihood.
+fn weights_and_log_total<F>(
+    draws: &[WeightedDraw<F>],
+    proposals: &[Proposal],
+    sizes: &[f64],
+) -> (Vec<f64>, f64) {
     let log = |drawn: &WeightedDraw<F>| {
         let log_terms: Vec<f64> = proposals
             .iter()
@@ -289,7 +310,13 @@ fn weights<F>(draws: &[WeightedDraw<F>], proposals: &[Proposal], sizes: &[f64]) 
     let maximum = logs.iter().copied().filter(|v| v.is_finite()).fold(f64::NEG_INFINITY, f64::max);
     let raw: Vec<f64> = logs.iter().map(|v| if v.is_finite() { (v - maximum).exp() } else { 0.0 }).collect();
     let total: f64 = raw.iter().sum();
-    raw.iter().map(|v| if total > 0.0 { v / total } else { 0.0 }).collect()
+    (raw.iter().map(|v| if total > 0.0 { v / total } else { 0.0 }).collect(), maximum + total.ln())
+}
+
+/// Divides the weights by their sum.
+fn normalise<F>(weighted_fits: &mut [(f64, F)]) {
+    let total: f64 = weighted_fits.iter().map(|(weight, _)| weight).sum();
+    weighted_fits.iter_mut().for_each(|(weight, _)| *weight /= total);
 }
 
 fn effective_sample_size(weights: &[f64]) -> f64 {
@@ -339,5 +366,38 @@ impl<F: WithPosterior> PosteriorMixture<F> {
         })?;
         sd.data_mut().iter_mut().for_each(|variance| *variance = variance.sqrt());
         Ok((means, sd))
+    }
+}
+
+impl<F> PosteriorMixture<F> {
+    /// Returns the mixture of the posteriors under several models, which have the same probability before the
+    /// data. Their posterior probabilities are proportional to their evidences.
+    ///
+    /// # Panics
+    /// If `mixtures` is empty.
+    pub fn combined(mixtures: Vec<Self>) -> Self {
+        let largest = mixtures.iter().map(|m| m.log_evidence).fold(f64::NEG_INFINITY, f64::max);
+        let relative: Vec<f64> = mixtures.iter().map(|m| (m.log_evidence - largest).exp()).collect();
+        let total: f64 = relative.iter().sum();
+        let probabilities: Vec<f64> = relative.iter().map(|evidence| evidence / total).collect();
+        let squared_weights = mixtures.iter().zip(&probabilities);
+        let squared_weights: f64 =
+            squared_weights.map(|(m, probability)| probability.powi(2) / m.effective_sample_size).sum();
+        let log_evidence = largest + (total / mixtures.len() as f64).ln();
+        let fits = mixtures.into_iter().zip(probabilities).flat_map(|(mixture, probability)| {
+            mixture.fits.into_iter().map(move |(weight, fit)| (probability * weight, fit))
+        });
+        let mut fits: Vec<(f64, F)> = fits.filter(|(weight, _)| *weight >= MIN_WEIGHT).collect();
+        normalise(&mut fits);
+        Self { fits, effective_sample_size: 1.0 / squared_weights, log_evidence }
+    }
+
+    /// Returns the mixture with each fit replaced by `function` of it.
+    pub fn map<G>(self, function: impl Fn(F) -> G) -> PosteriorMixture<G> {
+        PosteriorMixture {
+            fits: self.fits.into_iter().map(|(weight, fit)| (weight, function(fit))).collect(),
+            effective_sample_size: self.effective_sample_size,
+            log_evidence: self.log_evidence,
+        }
     }
 }

@@ -440,7 +440,7 @@ fn check_average<F: WithPosterior>(
     fit_at: impl Fn(&[f64]) -> (f64, F),
     x: &Table,
 ) {
-    let (mut logs, mut moments) = (Vec::new(), Vec::new());
+    let (mut logs, mut moments, mut prior_total) = (Vec::new(), Vec::new(), 0.0);
     let moments_of = |fit: &F| {
         let posterior = fit.posterior();
         let (mean, variance) = (posterior.mean().predict(x).unwrap(), posterior.variance(x).unwrap());
@@ -456,6 +456,7 @@ fn check_average<F: WithPosterior>(
         }
         let (log_evidence, fit) = fit_at(&offsets);
         logs.push(log_evidence + log_prior);
+        prior_total += log_prior.exp();
         moments.push(moments_of(&fit));
     }
     let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -463,6 +464,9 @@ fn check_average<F: WithPosterior>(
     let total: f64 = weights.iter().sum();
     let effective = average.effective_sample_size;
     assert!(effective > 300.0, "{name}: an effective sample size of {effective}");
+    let log_evidence = largest + (total / prior_total).ln();
+    let error = average.log_evidence - log_evidence;
+    assert!(error.abs() < 4.0 / effective.sqrt(), "{name}: log evidence {error} from {log_evidence}");
     let (mean, sd) = average.predict(x).unwrap();
     let drawn: Vec<(f64, Vec<[f64; 2]>)> =
         average.fits.iter().map(|(weight, fit)| (*weight, moments_of(fit))).collect();
@@ -478,6 +482,29 @@ fn check_average<F: WithPosterior>(
             assert!(tolerance < 0.2 * (exact.abs() + 1.0), "{name}: {tolerance} can't fail");
         }
     }
+}
+
+/// The mixture of several models weighs each by its evidence.
+#[test]
+fn combined_mixtures_are_weighted_by_evidence() {
+    let mixture = |log_evidence: f64, fits: Vec<(f64, &'static str)>| PosteriorMixture {
+        fits,
+        effective_sample_size: 2.0,
+        log_evidence,
+    };
+    let mixtures = vec![
+        mixture(-1000.0, vec![(0.25, "a"), (0.75, "b")]),
+        mixture(-1000.0 + 3.0_f64.ln(), vec![(0.5, "c"), (0.5, "d")]),
+        mixture(-2000.0, vec![(1.0, "impossible")]),
+    ];
+    let combined = PosteriorMixture::combined(mixtures);
+    let expected = [(0.0625, "a"), (0.1875, "b"), (0.375, "c"), (0.375, "d")];
+    assert_eq!(combined.fits.len(), expected.len());
+    for ((weight, fit), (expected_weight, expected_fit)) in combined.fits.iter().zip(expected) {
+        assert!((weight - expected_weight).abs() < 1e-12 && *fit == expected_fit, "{weight} {fit}");
+    }
+    assert!((combined.effective_sample_size - 1.0 / (0.0625 / 2.0 + 0.5625 / 2.0)).abs() < 1e-9);
+    assert!((combined.log_evidence - (-1000.0 + (4.0_f64 / 3.0).ln())).abs() < 1e-9);
 }
 
 #[test]
