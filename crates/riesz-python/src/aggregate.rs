@@ -10,7 +10,8 @@ use riesz::aggregate::{
     Mediators, SparseAggregateFit, SparseAggregateProcess, TargetUnit, Tuning, inducing_points, join,
 };
 use riesz::fit::TunedParameters;
-use riesz::{Error, Matrix, PosteriorCovariance, Table};
+use riesz::kernel::Profile;
+use riesz::{Error, Kernel, Matrix, PosteriorCovariance, Table};
 
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
@@ -119,8 +120,8 @@ impl Aggregates {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Start {
-    /// The kernel in JSON.
-    kernel: String,
+    /// The kernel in JSON; `None` for the default kernel.
+    kernel: Option<String>,
     noise: f64,
     /// `None` for the value of the conventions, here and in `mediation_noise`.
     row_noise: Option<f64>,
@@ -146,9 +147,15 @@ impl Start {
         if self.published { Conventions::Published } else { Conventions::Regularised }
     }
 
+    /// The profiles that tuning compares with that of the default kernel.
+    fn profiles(&self) -> Vec<Profile> {
+        if self.kernel.is_none() { self.conventions().rougher_profiles() } else { Vec::new() }
+    }
+
     fn process(&self, data: &riesz::aggregate::Aggregates) -> PyResult<AggregateGaussianProcess> {
         let mediators = self.mediation.as_ref().map(|(kernel, ..)| crate::fit::kernel(kernel)).transpose()?;
-        let default_process = self.conventions().start(crate::fit::kernel(&self.kernel)?, mediators, data);
+        let kernel = start_kernel(self.kernel.as_deref(), self.conventions(), data)?;
+        let default_process = self.conventions().start(kernel, mediators, data);
         let default_process = AggregateGaussianProcess { noise: self.noise, ..default_process };
         let default_process = match self.tied {
             Some(tied) => default_process.regressing_targets(tied, data),
@@ -173,6 +180,15 @@ impl Start {
         };
         Ok(if self.exact { process.with_exact_targets() } else { process })
     }
+}
+
+/// The kernel given in JSON, or else the default kernel for the data.
+pub(crate) fn start_kernel(
+    json: Option<&str>,
+    conventions: Conventions,
+    data: &riesz::aggregate::Aggregates,
+) -> PyResult<Kernel> {
+    json.map_or_else(|| conventions.kernel(data).map_err(raise), crate::fit::kernel)
 }
 
 /// Means and variances.
@@ -272,22 +288,25 @@ pub fn fit_aggregates(
     seed: u64,
 ) -> PyResult<FittedAggregates> {
     let (process, data) = (start.process(&aggregates.data)?, Arc::clone(&aggregates.data));
-    let tuning = Tuning { conventions: start.conventions(), ..Tuning::default() };
+    let profiles = start.profiles();
+    let tuning = Tuning { conventions: start.conventions(), profiles, ..Tuning::default() };
     let stop = tuning.stop.clone();
     let work = move || -> Result<_, Error> {
-        let (best, fit, warnings) = if tune {
+        let (processes, fit, warnings) = if tune {
             let tuned = tuning.tune(&process, &data)?;
             if start.exact {
                 let best = tuned.process.with_exact_targets();
                 let fit = best.fit(&data)?;
-                (best, fit, tuned.warnings)
+                (vec![best], fit, tuned.warnings)
             } else {
-                (tuned.process, tuned.fit, tuned.warnings)
+                (tuned.processes(), tuned.fit, tuned.warnings)
             }
         } else {
-            (process.clone(), process.fit(&data)?, Vec::new())
+            (vec![process.clone()], process.fit(&data)?, Vec::new())
         };
-        let averaged = draws.map(|draws| tuning.average(&process, &best, &data, draws, seed)).transpose()?;
+        let averaged =
+            draws.map(|draws| tuning.average(&process, &processes, &data, draws, seed)).transpose()?;
+        let best = &processes[0];
         let effective = averaged.as_ref().map(|average| average.effective_sample_size);
         let draws = averaged.into_iter().flat_map(|average| average.fits);
         let parts =
@@ -295,7 +314,7 @@ pub fn fit_aggregates(
         let noise =
             [best.noise, best.row_noise, best.mediation_noise].map(|relative| fit.variance * relative);
         let evidence = fit.log_marginal_likelihood;
-        let mediation = best.mediation.map(|relative| relative.scale_units(fit.variance));
+        let mediation = best.mediation.clone().map(|relative| relative.scale_units(fit.variance));
         Ok((mediation, noise, evidence, Part::exact(1.0, &data, fit)?, parts, effective, warnings))
     };
     let (mediation, noise, log_marginal_likelihood, best, parts, effective, warnings) =
@@ -363,6 +382,7 @@ pub fn fit_sparse_aggregates(
             mean: start_process.prior_mean,
             normalize: start_process.normalize_y,
             tune: if tune { TunedParameters::KernelAndNoise } else { TunedParameters::Nothing },
+            profiles: start.profiles(),
             priors: !start.published,
             approximation: if start.bound { Approximation::Vfe } else { Approximation::Fitc },
             seed,

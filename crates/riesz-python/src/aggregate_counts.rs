@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use riesz::Error;
 use riesz::aggregate::{
-    BagSmoother, BagWeighting, Conventions, CountFit, CountProcess, Family, TunedCounts, Tuning,
-    count_inducing_points, inducing_points,
+    BagSmoother, BagWeighting, Conventions, CountFit, CountProcess, Family, Tuning, count_inducing_points,
+    inducing_points,
 };
 
-use crate::aggregate::{Aggregates, Points};
+use crate::aggregate::{Aggregates, Points, start_kernel};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, raise, refuse, sample};
 
@@ -17,8 +17,8 @@ use crate::{Expansion, raise, refuse, sample};
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct CountStart {
-    /// The kernel in JSON.
-    kernel: String,
+    /// The kernel in JSON; `None` for the default kernel.
+    kernel: Option<String>,
     /// The number of trials of each target, for counts of successes.
     trials: Option<Vec<f64>>,
     /// The mediators' kernel in JSON, and whether every row is an example.
@@ -84,7 +84,8 @@ pub fn fit_counts(
     seed: u64,
 ) -> PyResult<FittedCounts> {
     let data = Arc::clone(&aggregates.data);
-    let kernel = crate::fit::kernel(&start.kernel)?;
+    let conventions = if start.published { Conventions::Published } else { Conventions::Regularised };
+    let kernel = start_kernel(start.kernel.as_deref(), conventions, &data)?;
     let family = start.trials.map_or(Family::Poisson, |trials| Family::Binomial { trials });
     let smoothing = start.smoothing.map(|(kernel, rows)| {
         let counts = if rows { BagWeighting::Mass } else { BagWeighting::One };
@@ -97,8 +98,8 @@ pub fn fit_counts(
         Some(Points::Count(count)) => Some(Err(count)),
         None => None,
     };
-    let conventions = if start.published { Conventions::Published } else { Conventions::Regularised };
-    let tuning = Tuning { conventions, ..Tuning::default() };
+    let profiles = if start.kernel.is_none() { conventions.rougher_profiles() } else { Vec::new() };
+    let tuning = Tuning { conventions, profiles, ..Tuning::default() };
     let stop = tuning.stop.clone();
     let work = move || -> Result<_, Error> {
         let points = match points {
@@ -113,9 +114,10 @@ pub fn fit_counts(
         if !tune {
             return Ok((process.fit(&data)?, Vec::new(), None));
         }
-        let TunedCounts { process: best, fit, warnings, .. } = tuning.tune_counts(&process, &data)?;
-        let average = |draws| tuning.average_counts(&process, &best, &data, draws, seed);
-        Ok((fit, warnings, draws.map(average).transpose()?))
+        let tuned = tuning.tune_counts(&process, &data)?;
+        let processes = tuned.processes();
+        let average = |draws| tuning.average_counts(&process, &processes, &data, draws, seed);
+        Ok((tuned.fit, tuned.warnings, draws.map(average).transpose()?))
     };
     let (fit, warnings, averaged) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let json = |smoother: &BagSmoother| serde_json::to_string(&smoother.kernel).map_err(refuse);

@@ -297,11 +297,12 @@ def check_choices(
             as_kernel(kernel, name, ", or None")
 
 
-def start_kernel(tables: Tables, kernel: rk.Kernel | str | None) -> str:
-    """Returns the start kernel of rows as the core's JSON text."""
+def start_kernel(tables: Tables, kernel: rk.Kernel | str | None) -> str | None:
+    """Returns the start kernel of rows as the core's JSON text; ``None`` for the default kernel."""
+    if kernel is None:
+        return None
     names, levels, numbers = tables.rows
-    start = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if kernel is None else as_kernel(kernel)
-    return start._fitted_to(numbers, names, levels)._to_json(names, levels)
+    return as_kernel(kernel)._fitted_to(numbers, names, levels)._to_json(names, levels)
 
 
 def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | str | None) -> str | None:
@@ -312,19 +313,19 @@ def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | str | None) -> str
     all_mediators = bag_mediators._replace(
         numbers=np.vstack([bag_mediators.numbers, target_mediators.numbers])
     )
-    start = standard_kernel(all_mediators, 0.5) if kernel is None else as_kernel(kernel)
+    start = _mediator_kernel(all_mediators) if kernel is None else as_kernel(kernel)
     return start._fitted_to(all_mediators.numbers, all_mediators.names, all_mediators.levels)._to_json(
         all_mediators.names, all_mediators.levels
     )
 
 
-def standard_kernel(rows: Rows, times: float) -> rk.Kernel:
-    """Returns a Gaussian kernel whose length scales are ``times`` the columns' standard deviations."""
+def _mediator_kernel(rows: Rows) -> rk.Kernel:
+    """Returns a Gaussian kernel whose length scales are half of the columns' standard deviations."""
     numeric = rows.numbers[:, rk._numeric(rows.names, rows.levels)]
     sd = numeric.std(axis=0)
     # A standard deviation within rounding of the mean belongs to a constant column.
     sd = np.where(sd > 1e-12 * np.abs(numeric.mean(axis=0)), sd, 1.0)
-    return rk.RBF((times * sd).tolist() if len(sd) else 1.0)
+    return rk.RBF((0.5 * sd).tolist() if len(sd) else 1.0)
 
 
 def _distinct_rows(rows: Rows, members: Members) -> tuple[Rows, list[int]]:

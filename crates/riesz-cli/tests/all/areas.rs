@@ -1,10 +1,10 @@
 //! One table of areas with covariates, exposure and counts, and maps of areas from GeoJSON files.
 
 use riesz::Posterior;
-use riesz::aggregate::Tuning;
+use riesz::aggregate::Conventions;
 
 use crate::common::{Place, cells, estimates_lie_in_their_intervals, number};
-use crate::downscale::{DISTRICTS, LEARN, matched, named, place, start, world};
+use crate::downscale::{DISTRICTS, LEARN, matched, named, place, start, tuning, world};
 
 /// The column `name` of a CSV text as numbers.
 fn column(text: &str, name: &str) -> Vec<f64> {
@@ -260,9 +260,9 @@ fn draws_of_maps_have_the_posterior_moments() {
 fn estimates_average_over_hyper_parameters() {
     let world = world();
     let (place, data) = (place(&world, DISTRICTS), matched(&world));
-    let tuning = Tuning::default();
+    let tuning = tuning(Conventions::default());
     let tuned = tuning.tune(&start(&data), &data).unwrap();
-    let average = tuning.average(&start(&data), &tuned.process, &data, 12, 5).unwrap();
+    let average = tuning.average(&start(&data), &tuned.processes(), &data, 12, 5).unwrap();
     let estimate = format!("downscale estimate {LEARN} --hyperparameter-samples 12 --seed 5");
     let text = place.good(&estimate).0;
     let [mean, std, low, high] =

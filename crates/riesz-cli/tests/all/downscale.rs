@@ -107,6 +107,11 @@ pub fn kernel(text: &str, x: &Table) -> Kernel {
     KernelExpression::parse(text).unwrap().resolve(x, &ColumnScaling::standardised(x)).unwrap()
 }
 
+/// Returns the tuning of the default kernel.
+pub fn tuning(conventions: Conventions) -> Tuning {
+    Tuning { conventions, profiles: conventions.rougher_profiles(), ..Tuning::default() }
+}
+
 /// Returns the start of tuning: bags have 2 to 12 rows, so that rows have their own noise.
 pub fn start(data: &Aggregates) -> AggregateGaussianProcess {
     let kernel = kernel("rbf(length_scale=1, ard)", &data.rows);
@@ -153,7 +158,7 @@ fn predicted(place: &Place, fit: &AggregateFit, rows: &Table, target: &str) {
 fn maps_agree_with_the_library() {
     let world = world();
     let (place, data) = (place(&world, DISTRICTS), matched(&world));
-    let (start, tuning) = (start(&data), Tuning::default());
+    let (start, tuning) = (start(&data), tuning(Conventions::default()));
     let tuned = tuning.tune(&start, &data).unwrap();
     let (table, err) = place.good(&format!("downscale check {LEARN}"));
     let left_out = tuned.fit.leave_one_out().unwrap();
@@ -225,7 +230,7 @@ fn options_agree_with_the_library() {
     let noisy = Aggregates { target_noise: Some(errors.iter().map(|e| e * e).collect()), ..data.clone() };
     check("--no-tuning --noise 0.2 --target-std error", &plain, &noisy);
     // Published conventions: no noise of rows, and no priors.
-    let published = Tuning { conventions: Conventions::Published, ..Tuning::default() };
+    let published = tuning(Conventions::Published);
     let from = AggregateGaussianProcess { row_noise: 0.0, ..start(&data) };
     check("--published", &published.tune(&from, &data).unwrap().process, &data);
 }
@@ -285,7 +290,7 @@ fn sums_are_learnt_through_mediators() {
     let (text, _) = place.good(&format!("downscale check {args} --inducing 5 --seed 0"));
     checked(&text, &data.targets, &sparse.fitted, &sparse.left_out);
     // Tuned like the library.
-    let tuned = Tuning::default().tune(&process, &data).unwrap();
+    let tuned = tuning(Conventions::default()).tune(&process, &data).unwrap();
     let (text, _) = place.good(&format!("downscale check {args}").replace(" --no-tuning", ""));
     checked(&text, &data.targets, &tuned.fit.fitted(), &tuned.fit.leave_one_out().unwrap());
     // Targets that are far from all others.
@@ -332,7 +337,7 @@ fn targets_are_regressed_on_mediators() {
         let fit = process.fit(&data).unwrap();
         let (text, _) = place.good(&format!("{command} --no-tuning --operator {operator}"));
         checked(&text, &data.targets, &fit.fitted(), &fit.leave_one_out().unwrap());
-        let tuned = Tuning::default().tune(&process, &data).unwrap();
+        let tuned = tuning(Conventions::default()).tune(&process, &data).unwrap();
         let (text, _) = place.good(&format!("{command} --operator {operator}"));
         checked(&text, &data.targets, &tuned.fit.fitted(), &tuned.fit.leave_one_out().unwrap());
     }
@@ -350,6 +355,7 @@ fn many_rows_are_known_through_points() {
     let start = start(&data);
     let process = SparseAggregateProcess {
         row_noise: Some(0.1),
+        profiles: Conventions::default().rougher_profiles(),
         seed: 5,
         ..SparseAggregateProcess::new(start.kernel, points)
     };
@@ -586,7 +592,7 @@ fn counts_agree_with_the_library() {
         let rows_kernel = kernel("rbf(length_scale=1, ard)", &data.rows);
         CountProcess::new(rows_kernel, count_inducing_points(data, 0).unwrap(), family)
     };
-    let (data, tuning) = (aggregates(TargetUnit::Sum), Tuning::default());
+    let (data, tuning) = (aggregates(TargetUnit::Sum), tuning(Conventions::default()));
     let fit = tuning.tune_counts(&start(&data, Family::Poisson), &data).unwrap().fit;
     counted(&place, &format!("{args} --family poisson"), &data, &fit, "rate", "log_rate");
     let overdispersed = CountProcess { dispersion: 0.2, ..start(&data, Family::Poisson) }.fit(&data).unwrap();

@@ -1,11 +1,9 @@
 //! Mediated, overlapping and exact operators from rows to targets, against the library on the same numbers.
 
-use riesz::aggregate::{
-    AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediators, TargetUnit, Tuning,
-};
+use riesz::aggregate::{AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediators, TargetUnit};
 
 use crate::common::{cells, number};
-use crate::downscale::{DISTRICTS, LEARN, checked, kernel, matched, place, start, world};
+use crate::downscale::{DISTRICTS, LEARN, checked, kernel, matched, place, start, tuning, world};
 
 #[test]
 fn mediated_operator_agrees_with_the_library() {
@@ -24,7 +22,7 @@ fn mediated_operator_agrees_with_the_library() {
         checked(&text, &world.rates, &fit.fitted(), &fit.leave_one_out().unwrap());
         assert!(err.contains("0 with rows of their own, 12 through mediators"), "{err}");
         assert!(!err.contains("warning"), "{err}");
-        let tuned = Tuning { conventions, ..Tuning::default() }.tune(&start, &data).unwrap();
+        let tuned = tuning(conventions).tune(&start, &data).unwrap();
         let (text, _) = place.good(&format!("{command} {options}"));
         checked(&text, &world.rates, &tuned.fit.fitted(), &tuned.fit.leave_one_out().unwrap());
     }

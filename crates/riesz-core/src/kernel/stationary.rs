@@ -9,7 +9,7 @@ use super::stationary_functions::{
     CauchyShape, ExponentialShape, GaussianShape, Matern32Shape, Matern52Shape, RadialFunction,
     RationalQuadraticShape,
 };
-use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
+use super::{ColumnRanges, Columns, Factor, Kernel, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::random::Random;
 use crate::simd::{Isa, LANES, Plain, Simd, dispatch, fma};
 
@@ -112,6 +112,11 @@ profiles! {
         [LENGTH_SCALE, ALPHA, ARD, JOINT];
     /// `1 / (1 + r²)`.
     Cauchy = CauchyShape: "Cauchy", "1 / (1 + r²)", ["cauchy"], [LENGTH_SCALE, ARD, ISOTROPIC];
+}
+
+impl Profile {
+    /// Matérn profiles of order 5/2 and 3/2: the functions of their processes have two derivatives, and one.
+    pub const MATERN: [Self; 2] = [Self::Matern52, Self::Matern32];
 }
 
 /// Builds a factor with this profile.
@@ -374,6 +379,26 @@ impl KernelFactor for Stationary {
 
     fn formula(&self) -> String {
         self.declaration().format_expression(&self.values(), if self.joint() { ISOTROPIC.name } else { "" })
+    }
+}
+
+impl Kernel {
+    /// Returns the kernel with this profile in every stationary factor whose profile has no parameters. The
+    /// kernel's [parameters](Self::parameters) stay the same.
+    ///
+    /// # Panics
+    /// If `profile` has parameters.
+    pub fn with_profile(&self, profile: Profile) -> Self {
+        assert!(profile.parameters().is_empty(), "{profile:?} has parameters");
+        let mut kernel = self.clone();
+        for factor in kernel.terms.iter_mut().flat_map(|term| &mut term.factors) {
+            if let Factor::Stationary(stationary) = factor
+                && stationary.profile.parameters().is_empty()
+            {
+                stationary.profile = profile;
+            }
+        }
+        kernel
     }
 }
 

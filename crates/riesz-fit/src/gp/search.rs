@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::hyperparameters::{DEFAULT_BOUND_FACTOR, HyperParameter, add_log_priors, log_values};
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::kernel::Parameter;
+use crate::kernel::{Parameter, Profile};
 use crate::lbfgsb::{LbfgsMemory, MinimizeResult, minimize};
 use crate::model_card::CardEntry;
 use crate::random::{Random, RngExt, SeedableRng};
@@ -179,6 +179,35 @@ pub fn best_search<S, T>(
         best.count(&next);
     }
     Ok((best, best_output))
+}
+
+/// Largest difference of log marginal likelihoods at which a profile is an alternative to the best one.
+const ALTERNATIVE: f64 = 3.0;
+
+/// Compares the result `first` of a search with those of searches with kernels of other profiles. Returns the
+/// best result, and its output followed by the outputs of the results that are smaller by at most 3. Steps
+/// and evaluations are totals over all searches.
+pub fn best_profile<T>(
+    first: (SearchResult, T),
+    profiles: &[Profile],
+    mut search: impl FnMut(Profile) -> Result<(SearchResult, T)>,
+) -> Result<(SearchResult, Vec<T>)> {
+    let mut results = vec![first];
+    for &profile in profiles {
+        results.push(search(profile)?);
+    }
+    // The sort is stable: the first among equal results stays first.
+    results.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));
+    let mut results = results.into_iter();
+    let (mut best, output) = results.next().unwrap_or_else(|| unreachable!("the first result is there"));
+    let mut outputs = vec![output];
+    for (result, output) in results {
+        best.count(&result);
+        if result.value >= best.value - ALTERNATIVE {
+            outputs.push(output);
+        }
+    }
+    Ok((best, outputs))
 }
 
 /// Maximises `objective` (value and gradient) in several runs. The first run starts at the current

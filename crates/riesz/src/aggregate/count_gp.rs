@@ -35,7 +35,7 @@ use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors, lo
 use crate::gp::inducing_points::{distinct, inducing_points};
 use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::likelihood::counts::{CountLikelihood, RateSum};
-use crate::gp::search::{best_search, maximise_within_priors};
+use crate::gp::search::{SearchResult, best_profile, best_search, maximise_within_priors};
 use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
@@ -396,7 +396,8 @@ impl Tuning {
         if data.targets.len() < MIN_TARGETS {
             let fit = start.fit(data)?;
             let warnings = vec![format!("fewer than {MIN_TARGETS} targets: nothing was tuned")];
-            return Ok(TunedCounts { process: start, fit, evaluations: 0, warnings });
+            let alternatives = Vec::new();
+            return Ok(TunedCounts { process: start, alternatives, fit, evaluations: 0, warnings });
         }
         let problem = start.problem(data)?;
         let coordinates = coordinates(&start);
@@ -406,55 +407,70 @@ impl Tuning {
         };
         let smoother = start.kernel.with_length_scales_times(3.0);
         let smoother = smoother.map(|kernel| CountProcess { kernel, ..start.clone() });
-        let (optimum, warm_start) = best_search(start.clone(), smoother, |process| {
+        let search = |process: CountProcess| {
             let mut warm_start: Option<LatentState> = None;
             let optimum =
                 maximise_within_priors(&coordinates, &log_values(&process.parameters()), control, |theta| {
-                    let process = start.with_parameters(theta);
+                    let process = process.with_parameters(theta);
                     let evaluation = process.value_and_gradient(data, &problem, &mut warm_start, control)?;
                     Ok(add_log_priors(priors, theta, evaluation))
                 })?;
-            Ok((optimum, warm_start))
+            let process = process.with_parameters(&optimum.theta);
+            Ok((optimum, (process, warm_start)))
+        };
+        let first = best_search(start.clone(), smoother, search)?;
+        let (optimum, mut candidates) = best_profile(first, &self.profiles, |profile| {
+            search(CountProcess { kernel: start.kernel.with_profile(profile), ..start.clone() })
         })?;
-        let process = start.with_parameters(&optimum.theta);
+        let (process, warm_start) = candidates.remove(0);
+        let alternatives = candidates.into_iter().map(|(process, _)| process).collect();
         let mut fit = process.fit_from(data, &problem, warm_start.as_ref(), control)?;
         fit.model.model_card.extend(optimum.tuning_facts());
-        Ok(TunedCounts { process, fit, evaluations: optimum.evaluations, warnings: optimum.warnings })
+        let SearchResult { evaluations, warnings, .. } = optimum;
+        Ok(TunedCounts { process, alternatives, fit, evaluations, warnings })
     }
 
     /// Returns the posterior averaged over hyper-parameters by importance sampling, under weakly informative
-    /// priors around `start`. The draws start around `tuned` (see [`PosteriorMixture`]). The kernel smoother
-    /// of mediators is that of `tuned`.
+    /// priors around `start`. The draws start around `tuned` (see [`PosteriorMixture`]). With several tuned
+    /// processes, whose kernels have different profiles, the draws are divided among these, and weighted by
+    /// their evidences. The kernel smoother of mediators is that of `tuned`.
     ///
     /// # Errors
     /// As [`CountProcess::fit`]; [`Error::TooFew`] without draws; [`Error::Overflow`] if no draw has a
     /// likelihood; [`Error::Interrupted`].
     ///
     /// # Panics
-    /// If `tuned` and `start` do not have the same parameters.
+    /// If `tuned` is empty, or `tuned` and `start` do not have the same parameters.
     pub fn average_counts(
         &self,
         start: &CountProcess,
-        tuned: &CountProcess,
+        tuned: &[CountProcess],
         data: &Aggregates,
         draws: usize,
         seed: u64,
     ) -> Result<PosteriorMixture<CountFit>> {
-        let (control, problem) = (self.control(), tuned.problem(data)?);
-        let mut warm_start = None;
-        let hyper_posterior = HyperPosterior {
-            coordinates: &coordinates(start),
-            from: &log_values(&tuned.parameters()),
-            control,
-        };
-        let evidence = |theta: &[f64]| {
-            tuned.with_parameters(theta).value_and_gradient(data, &problem, &mut warm_start, control)
-        };
-        let fit = |theta: &[f64]| {
-            let fit = tuned.with_parameters(theta).fit_from(data, &problem, None, control)?;
-            Ok((fit.log_marginal_likelihood, fit))
-        };
-        hyper_posterior.average(evidence, fit, draws, seed)
+        let (control, coordinates) = (self.control(), coordinates(start));
+        let mixtures = tuned.iter().map(|process| {
+            let (problem, mut warm_start) = (process.problem(data)?, None);
+            let from = log_values(&process.parameters());
+            let hyper_posterior = HyperPosterior { coordinates: &coordinates, from: &from, control };
+            let evidence = |theta: &[f64]| {
+                process.with_parameters(theta).value_and_gradient(data, &problem, &mut warm_start, control)
+            };
+            let fit = |theta: &[f64]| {
+                let fit = process.with_parameters(theta).fit_from(data, &problem, None, control)?;
+                Ok((fit.log_marginal_likelihood, fit))
+            };
+            hyper_posterior.average(evidence, fit, draws.div_ceil(tuned.len()), seed)
+        });
+        Ok(PosteriorMixture::combined(mixtures.collect::<Result<_>>()?))
+    }
+}
+
+impl TunedCounts {
+    /// Returns the process and its alternatives, over which [`Tuning::average_counts`] averages.
+    pub fn processes(&self) -> Vec<CountProcess> {
+        std::iter::once(&self.process).chain(&self.alternatives).cloned().collect()
     }
 }
 
@@ -468,7 +484,10 @@ fn coordinates(process: &CountProcess) -> Vec<HyperParameter> {
 pub struct TunedCounts {
     /// The process.
     pub process: CountProcess,
-    /// Its fit.
+    /// Tuned processes with other [`profiles`](Tuning::profiles), whose log marginal likelihood, with priors,
+    /// is at most 3 smaller.
+    pub alternatives: Vec<CountProcess>,
+    /// The fit of the process.
     pub fit: CountFit,
     /// The number of evaluations of the marginal likelihood in all searches.
     pub evaluations: usize,

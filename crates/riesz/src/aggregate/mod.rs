@@ -35,4 +35,4 @@ pub use mediation::{BagWeighting, Mediation, MediationTarget, Mediators};
 pub use observation_operator::ObservationOperator;
 pub use row_bags::{Bags, TargetUnit};
 pub use sparse_gp::{Approximation, SparseAggregateFit, SparseAggregateProcess};
-pub use tuning::{Conventions, TunedAggregate, Tuning};
+pub use tuning::{Conventions, DEFAULT_KERNEL, TunedAggregate, Tuning};

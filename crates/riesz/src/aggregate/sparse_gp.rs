@@ -38,7 +38,7 @@ use crate::gp::exact::check_mean;
 use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors};
 use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::search::{self, SearchOptions, SearchResult};
-use crate::kernel::{Kernel, Parameter};
+use crate::kernel::{Kernel, Parameter, Profile};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, dot, select};
 use crate::model_card::CardEntry;
@@ -111,6 +111,9 @@ pub struct SparseAggregateProcess {
     pub approximation: Approximation,
     /// The parameters that are tuned: kernel, noise (including the noise of rows), both or none.
     pub tune: TunedParameters,
+    /// Profiles of stationary kernels that are compared with that of the kernel by their evidences, where the
+    /// kernel is tuned; none by default.
+    pub profiles: Vec<Profile>,
     /// Whether tuned parameters have weakly informative priors around their starts, as under
     /// [`Conventions::Regularised`](super::Conventions::Regularised).
     pub priors: bool,
@@ -164,6 +167,8 @@ pub struct SparseAggregateFit {
     pub mediation: Option<Mediation>,
     /// Jitter added to the diagonal of the gram matrix of the points.
     pub jitter: f64,
+    /// The kernel of the process with the profile of the fit, where tuning started.
+    pub start_kernel: Kernel,
     /// The parameters of the fit, in the order and on the scale of [`SparseAggregateProcess::parameters`].
     pub theta: Vec<f64>,
     /// The number of optimiser steps in all runs.
@@ -240,6 +245,7 @@ impl SparseAggregateProcess {
             normalize: true,
             approximation: Approximation::default(),
             tune: TunedParameters::KernelAndNoise,
+            profiles: Vec::new(),
             priors: true,
             bounds: None,
             restarts: 0,
@@ -319,31 +325,55 @@ impl SparseAggregateProcess {
         // Where rows are sampled, the error of the evidence is at least this large.
         let samples_rows = targets.mediated.as_ref().is_some_and(|mediated| !mediated.samples.0.is_empty());
         let min_gain = if tune_on_subset || samples_rows { MIN_EVIDENCE_GAIN } else { 0.0 };
-        let mut search = SearchOptions { bounds, restarts, seed, min_gain, ..SearchOptions::default() };
-        let mut first_stage = None;
-        if tune_on_subset {
+        let search = SearchOptions { bounds, restarts, seed, min_gain, ..SearchOptions::default() };
+        let subset = tune_on_subset.then(|| {
             let mut random = Random::seed_from_u64(seed);
             let mut subset = index::sample(&mut random, targets.values.len(), self.tuning_bags).into_vec();
             subset.sort_unstable();
-            let subset_optimum =
-                self.tune(&targets.select_bags(&subset), &parameters, free.clone(), search, control)?;
-            parameters.iter_mut().zip(&subset_optimum.theta).for_each(|(p, value)| p.log_value = *value);
-            // The evidence is a sum over bags, except for the priors.
-            let scale = targets.values.len() as f64 / self.tuning_bags as f64;
-            let curvature = subset_optimum.curvature.clone().times(scale);
-            search = SearchOptions { bounds, min_gain, curvature, ..SearchOptions::default() };
-            first_stage = Some(subset_optimum);
-        }
-        let mut optimum = self.tune(targets, &parameters, free, search, control)?;
-        if let Some(first_stage) = first_stage {
-            optimum.count(&first_stage);
-            optimum.warnings.extend(first_stage.warnings);
-        }
+            targets.select_bags(&subset)
+        });
+        let first_targets = subset.as_ref().unwrap_or(targets);
+        let (first, process) =
+            self.best_profile(first_targets, &parameters, free.clone(), search, control)?;
+        let mut optimum = match subset {
+            None => first,
+            Some(_) => {
+                parameters.iter_mut().zip(&first.theta).for_each(|(p, value)| p.log_value = *value);
+                // The evidence is a sum over bags, except for the priors.
+                let scale = targets.values.len() as f64 / self.tuning_bags as f64;
+                let curvature = first.curvature.clone().times(scale);
+                let search = SearchOptions { bounds, min_gain, curvature, ..SearchOptions::default() };
+                let mut optimum = process.tune(targets, &parameters, free, search, control)?;
+                optimum.count(&first);
+                optimum.warnings.extend(first.warnings);
+                optimum
+            }
+        };
         optimum.warnings.dedup();
-        let (kernel, noises) = self.hyperparameters(targets, &optimum.theta);
+        let (kernel, noises) = process.hyperparameters(targets, &optimum.theta);
         let features = targets.features(&kernel, false, control)?;
-        let state = self.state(targets, &kernel, noises, &features)?;
-        self.result(targets, (kernel, noises), &features, &state, optimum, tuned)
+        let state = process.state(targets, &kernel, noises, &features)?;
+        process.result(targets, (kernel, noises), &features, &state, optimum, tuned)
+    }
+
+    /// Tunes the process with each of the [`profiles`](Self::profiles). Returns the best optimum, and the
+    /// process with its profile.
+    fn best_profile(
+        &self,
+        targets: &SparseTargets,
+        start: &[Parameter],
+        free: Range<usize>,
+        search: SearchOptions<'_>,
+        control: RunControl<'_>,
+    ) -> Result<(SearchResult, Self)> {
+        let tune = |process: Self| {
+            Ok((process.tune(targets, start, free.clone(), search.clone(), control)?, process))
+        };
+        let profiles = if free.contains(&0) { &self.profiles[..] } else { &[] };
+        let (optimum, mut processes) = search::best_profile(tune(self.clone())?, profiles, |profile| {
+            tune(Self { kernel: self.kernel.with_profile(profile), ..self.clone() })
+        })?;
+        Ok((optimum, processes.remove(0)))
     }
 
     /// Maximises the evidence times the priors of the `free` parameters, starting at `start`.
@@ -598,6 +628,7 @@ impl SparseAggregateProcess {
             evidence_error,
             mediation: None,
             jitter: state.points.jitter,
+            start_kernel: self.kernel.clone(),
             theta,
             steps,
             evaluations,

@@ -27,9 +27,9 @@ use crate::error::Result;
 use crate::gp::average::{HyperPosterior, PosteriorMixture};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors, log_values};
 use crate::gp::search::{
-    SearchResult, best_search, maximise_posterior, maximise_within_priors, minimise_loo_loss,
+    SearchResult, best_profile, best_search, maximise_posterior, maximise_within_priors, minimise_loo_loss,
 };
-use crate::kernel::{Kernel, Parameter};
+use crate::kernel::{ColumnScaling, Kernel, KernelExpression, Parameter, Profile};
 use crate::linalg::Matrix;
 
 /// The smallest number of targets for which parameters are tuned.
@@ -61,7 +61,29 @@ pub enum Conventions {
     Published,
 }
 
+/// Expression of the default kernel of rows, at which tuning starts, for standardised columns.
+pub const DEFAULT_KERNEL: &str = "rbf(length_scale=1, ard)";
+
 impl Conventions {
+    /// Returns the default kernel of the rows of these data: [`DEFAULT_KERNEL`].
+    ///
+    /// # Errors
+    /// As [`KernelExpression::resolve`].
+    pub fn kernel(self, data: &Aggregates) -> Result<Kernel> {
+        let units = ColumnScaling::standardised(&data.rows);
+        KernelExpression::parse(DEFAULT_KERNEL)?.resolve(&data.rows, &units)
+    }
+
+    /// Returns the profiles that tuning compares with the Gaussian profile of the default kernel. With a
+    /// Gaussian kernel intervals are too narrow if f is not as smooth as its functions. The published
+    /// conventions compare none.
+    pub fn rougher_profiles(self) -> Vec<Profile> {
+        match self {
+            Self::Regularised => Profile::MATERN.to_vec(),
+            Self::Published => Vec::new(),
+        }
+    }
+
     /// Returns the regression on mediators at which tuning starts, for standardised mediators. It is S-CMP,
     /// centered with a ridge of 0.001; under the published conventions not centered, with a ridge of 0.01.
     pub fn mediation(self, kernel: Kernel) -> Mediation {
@@ -115,6 +137,9 @@ impl AggregateGaussianProcess {
 pub struct Tuning {
     /// The conventions.
     pub conventions: Conventions,
+    /// Profiles of stationary kernels that are compared with that of the kernel of rows by their marginal
+    /// likelihoods; none by default.
+    pub profiles: Vec<Profile>,
     /// The maximum number of alternations of stage 1 and the marginal likelihood; 3 by default.
     pub rounds: usize,
     /// Another thread sets this flag to stop the tuning.
@@ -127,6 +152,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             conventions: Conventions::default(),
+            profiles: Vec::new(),
             rounds: 3,
             stop: Arc::default(),
             progress: Arc::default(),
@@ -139,7 +165,10 @@ impl Default for Tuning {
 pub struct TunedAggregate {
     /// The process.
     pub process: AggregateGaussianProcess,
-    /// Its fit.
+    /// Tuned processes with other [`profiles`](Tuning::profiles), whose log marginal likelihood, with priors,
+    /// is at most 3 smaller.
+    pub alternatives: Vec<AggregateGaussianProcess>,
+    /// The fit of the process.
     pub fit: AggregateFit,
     /// The number of optimiser steps in all searches.
     pub steps: usize,
@@ -197,6 +226,7 @@ impl Tuning {
             let warning = format!("fewer than {MIN_TARGETS} targets: nothing was tuned");
             return Ok(TunedAggregate {
                 process: start.clone(),
+                alternatives: Vec::new(),
                 fit,
                 steps: 0,
                 evaluations: 0,
@@ -211,16 +241,23 @@ impl Tuning {
         {
             mediation.ridge *= 10.0;
         }
-        let (run, process) = best_search(start, [&noisier], |from| self.run(start, from, data, control))?;
+        let first = best_search(start, [&noisier], |from| self.run(start, from, data, control))?;
+        let (run, mut processes) = best_profile(first, &self.profiles, |profile| {
+            let kernel = start.kernel.with_profile(profile);
+            self.run(start, &AggregateGaussianProcess { kernel, ..start.clone() }, data, control)
+        })?;
+        let process = processes.remove(0);
         let mut fit = process.fit_until(data, control)?;
         fit.model.model_card.extend(run.tuning_facts());
         let SearchResult { steps, evaluations, warnings, .. } = run;
-        Ok(TunedAggregate { process, fit, steps, evaluations, warnings })
+        Ok(TunedAggregate { process, alternatives: processes, fit, steps, evaluations, warnings })
     }
 
     /// Returns the posterior averaged over hyper-parameters by importance sampling, under weakly informative
-    /// priors around `start`. The first draws are around the mode, which is searched from `tuned`. All
-    /// hyper-parameters vary, also those of mediators, except for the scale of the mediators' kernel. Cost:
+    /// priors around `start`. The first draws are around the mode, which is searched from `tuned`. With
+    /// several tuned processes, whose kernels have different profiles, the draws are divided among these, and
+    /// weighted by their evidences. All hyper-parameters vary, also those of mediators, except for the scale
+    /// of the mediators' kernel. Cost:
     /// some tens of evaluations of the marginal likelihood and two for each parameter, again where one draw
     /// outweighs the others, and one fit per draw.
     ///
@@ -230,23 +267,28 @@ impl Tuning {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     ///
     /// # Panics
-    /// If `tuned` and `start` do not have the same parameters.
+    /// If `tuned` is empty, or `tuned` and `start` do not have the same parameters.
     pub fn average(
         &self,
         start: &AggregateGaussianProcess,
-        tuned: &AggregateGaussianProcess,
+        tuned: &[AggregateGaussianProcess],
         data: &Aggregates,
         draws: usize,
         seed: u64,
     ) -> Result<PosteriorMixture<AggregateFit>> {
         let (control, (coordinates, _)) = (self.control(), hyperparameters(start));
-        let surface = HyperPosterior { coordinates: &coordinates, from: &log_parameters(tuned), control };
-        let posterior = |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, true, control);
-        let fit = |theta: &[f64]| {
-            let fit = tuned.with_parameters(theta).fit_until(data, control)?;
-            Ok((fit.log_marginal_likelihood, fit))
-        };
-        surface.average(posterior, fit, draws, seed)
+        let mixtures = tuned.iter().map(|process| {
+            let from = log_parameters(process);
+            let surface = HyperPosterior { coordinates: &coordinates, from: &from, control };
+            let posterior =
+                |theta: &[f64]| process.with_parameters(theta).value_and_gradient(data, true, control);
+            let fit = |theta: &[f64]| {
+                let fit = process.with_parameters(theta).fit_until(data, control)?;
+                Ok((fit.log_marginal_likelihood, fit))
+            };
+            surface.average(posterior, fit, draws.div_ceil(tuned.len()), seed)
+        });
+        Ok(PosteriorMixture::combined(mixtures.collect::<Result<_>>()?))
     }
 
     /// Runs one search from `from`, with the priors around `start`.
@@ -308,6 +350,13 @@ impl Tuning {
             }
         }
         Ok((run, process))
+    }
+}
+
+impl TunedAggregate {
+    /// Returns the process and its alternatives, over which [`Tuning::average`] averages.
+    pub fn processes(&self) -> Vec<AggregateGaussianProcess> {
+        std::iter::once(&self.process).chain(&self.alternatives).cloned().collect()
     }
 }
 

@@ -821,7 +821,7 @@ fn hyperparameter_averages_equal_grid_sums() {
     let weights: Vec<f64> = logs.iter().map(|log| (log - max_log).exp()).collect();
     let total: f64 = weights.iter().sum();
     let tuned = Tuning::default().tune(&start, &data).unwrap().process;
-    let average = Tuning::default().average(&start, &tuned, &data, 6000, 1).unwrap();
+    let average = Tuning::default().average(&start, std::slice::from_ref(&tuned), &data, 6000, 1).unwrap();
     assert!(
         average.effective_sample_size > 1000.0 && average.effective_sample_size <= 6000.0,
         "{}",
@@ -856,10 +856,17 @@ fn hyperparameter_averages_equal_grid_sums() {
     }
     assert_eq!(
         average.predict(&x).unwrap(),
-        Tuning::default().average(&start, &tuned, &data, 6000, 1).unwrap().predict(&x).unwrap()
+        Tuning::default()
+            .average(&start, std::slice::from_ref(&tuned), &data, 6000, 1)
+            .unwrap()
+            .predict(&x)
+            .unwrap()
     );
     let stopped = Tuning { stop: Arc::new(true.into()), ..Tuning::default() };
-    assert!(matches!(stopped.average(&start, &tuned, &data, 6000, 1), Err(Error::Interrupted)));
+    assert!(matches!(
+        stopped.average(&start, std::slice::from_ref(&tuned), &data, 6000, 1),
+        Err(Error::Interrupted)
+    ));
 }
 
 #[test]

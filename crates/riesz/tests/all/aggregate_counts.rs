@@ -502,7 +502,8 @@ fn overdispersion_is_learnt_and_averaged_over() {
             square[r] += weight * (prediction[(r, 0)].powi(2) + variance[(r, 0)]);
         }
     }
-    let average = |draws| Tuning::default().average_counts(&start, &tuned.process, &data, draws, 4).unwrap();
+    let average =
+        |draws| Tuning::default().average_counts(&start, &tuned.processes(), &data, draws, 4).unwrap();
     let averaged = average(1_000);
     assert!(averaged.effective_sample_size > 400.0, "{}", averaged.effective_sample_size);
     let [predicted, sd] = <[Matrix; 2]>::from(averaged.predict(&new).unwrap()).map(|moment| moment.column(0));
@@ -513,7 +514,7 @@ fn overdispersion_is_learnt_and_averaged_over() {
         assert!((sd[r] / expected_sd - 1.0).abs() < 0.05, "{r}: {} {expected_sd}", sd[r]);
     }
     assert_eq!(average(8).predict(&new).unwrap(), average(8).predict(&new).unwrap());
-    assert!(Tuning::default().average_counts(&start, &tuned.process, &data, 0, 4).is_err());
+    assert!(Tuning::default().average_counts(&start, &tuned.processes(), &data, 0, 4).is_err());
 }
 
 #[test]

@@ -323,7 +323,7 @@ fn tied_tuning_is_joint_and_untied_tuning_alternates() {
             squared_error(&|_| 3.0)
         );
         if tied {
-            let averaged = Tuning::default().average(&start, &tuned.process, &data, 600, 1).unwrap();
+            let averaged = Tuning::default().average(&start, &tuned.processes(), &data, 600, 1).unwrap();
             assert!(
                 averaged.effective_sample_size > 1.0 && averaged.fits.len() > 1,
                 "{}",

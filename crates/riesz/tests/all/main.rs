@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod aggregate_counts;
+mod aggregate_profiles;
 mod aggregate_regressed;
 mod aggregate_sparse;
 mod anova;

@@ -26,7 +26,7 @@ impl Learn {
         Ok(CountProcess {
             smoothing: self.mediator_kernel(data)?.map(BagSmoother::new),
             dispersion: self.dispersion,
-            ..CountProcess::new(self.resolved(&self.kernel, &data.rows)?, points, family)
+            ..CountProcess::new(self.resolved(self.kernel_expression(), &data.rows)?, points, family)
         })
     }
 
@@ -40,7 +40,8 @@ impl Learn {
     ) -> Result<Fitted> {
         let start = self.start_counts(family, &aggregated.data, seed)?;
         let data = &aggregated.data;
-        let tuning = Tuning { conventions: self.conventions(), ..Tuning::default() };
+        let tuning =
+            Tuning { conventions: self.conventions(), profiles: self.profiles(), ..Tuning::default() };
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
         let (mut fit, warnings) =
             with_progress(console, &message, &tuning.progress, || match self.no_tuning {

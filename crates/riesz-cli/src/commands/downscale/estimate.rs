@@ -124,7 +124,8 @@ impl Args {
         console: &Console,
     ) -> Result<(Mixture, Option<f64>)> {
         let (learn, data, samples) = (&self.learn, &aggregated.data, self.hyperparameter_samples);
-        let tuning = Tuning { conventions: learn.conventions(), ..Tuning::default() };
+        let (conventions, profiles) = (learn.conventions(), learn.profiles());
+        let tuning = Tuning { conventions, profiles, ..Tuning::default() };
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
         if let Some(family) = aggregated.family.clone() {
             if self.target_contributions {
@@ -142,7 +143,7 @@ impl Args {
                 if samples == 0 {
                     return Ok((vec![(1.0, tuned.fit)], None));
                 }
-                let average = tuning.average_counts(&start, &tuned.process, data, samples, seed)?;
+                let average = tuning.average_counts(&start, &tuned.processes(), data, samples, seed)?;
                 Ok((average.fits, Some(average.effective_sample_size)))
             });
             let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
@@ -164,7 +165,7 @@ impl Args {
             if samples == 0 {
                 return Ok((vec![(1.0, tuned.fit)], None));
             }
-            let average = tuning.average(&start, &tuned.process, data, samples, seed)?;
+            let average = tuning.average(&start, &tuned.processes(), data, samples, seed)?;
             Ok((average.fits, Some(average.effective_sample_size)))
         });
         let (fits, size) = fits.map_err(|error| aggregated.named(error))?;

@@ -58,7 +58,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     model
         .model_card
         .push(CardEntry::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
-    model.model_card.push(CardEntry::new("kernel expression", &args.learn.kernel));
+    model.model_card.push(CardEntry::new("kernel expression", args.learn.kernel_expression()));
     model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
     let summary = model.facts();
     let saved = SavedModel { model, covariance: Some(fitted.covariance), groups: None };

@@ -2,11 +2,11 @@
 //! bags.
 
 use riesz::aggregate::{
-    AggregateGaussianProcess, Aggregates, Approximation, Conventions, LeaveOneOut, Mediation,
+    AggregateGaussianProcess, Aggregates, Approximation, Conventions, DEFAULT_KERNEL, LeaveOneOut, Mediation,
     SparseAggregateProcess, TargetUnit, Tuning, inducing_points,
 };
 use riesz::fit::TunedParameters;
-use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::kernel::{ColumnScaling, KernelExpression, Profile};
 use riesz::model_card::CardEntry;
 use riesz::{Kernel, KernelExpansion, PosteriorCovariance, Table};
 
@@ -29,8 +29,9 @@ pub struct Learn {
     #[command(flatten)]
     pub data: AggregateArgs,
     /// Kernel between rows, an expression, at which tuning starts; 'riesz fit --help-all' describes kernels
-    #[arg(long, value_name = "EXPR", default_value = "rbf(length_scale=1, ard)")]
-    pub kernel: String,
+    /// [default: rbf(length_scale=1, ard), or matern52 or matern32 if the marginal likelihood is larger]
+    #[arg(long, value_name = "EXPR")]
+    pub kernel: Option<String>,
     /// Variance of the noise of a target, in units of the targets' variance, at which tuning starts [default:
     /// 0.03]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
@@ -122,7 +123,7 @@ impl Learn {
 
     /// The process at which tuning starts.
     pub(super) fn start(&self, data: &Aggregates) -> Result<AggregateGaussianProcess> {
-        let kernel = self.resolved(&self.kernel, &data.rows)?;
+        let kernel = self.resolved(self.kernel_expression(), &data.rows)?;
         let mut start = self.conventions().start(kernel, self.mediator_kernel(data)?, data);
         start.noise = self.noise.unwrap_or(start.noise);
         if self.exact_totals {
@@ -133,6 +134,16 @@ impl Learn {
             true => start.regressing_targets(operator == OperatorName::TwoSided, data),
             false => start,
         })
+    }
+
+    /// The expression of the kernel between rows at which tuning starts.
+    pub(super) fn kernel_expression(&self) -> &str {
+        self.kernel.as_deref().unwrap_or(DEFAULT_KERNEL)
+    }
+
+    /// The profiles that tuning compares with that of the default kernel.
+    pub(super) fn profiles(&self) -> Vec<Profile> {
+        if self.kernel.is_none() { self.conventions().rougher_profiles() } else { Vec::new() }
     }
 
     /// The kernel between mediators at which tuning starts; `None` without mediators.
@@ -247,7 +258,8 @@ impl Learn {
         aggregated: Aggregated,
         console: &Console,
     ) -> Result<Fitted> {
-        let tuning = Tuning { conventions: self.conventions(), ..Tuning::default() };
+        let tuning =
+            Tuning { conventions: self.conventions(), profiles: self.profiles(), ..Tuning::default() };
         let data = &aggregated.data;
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
         let (process, mut fit) = with_progress(console, &message, &tuning.progress, || {
@@ -289,6 +301,7 @@ impl Learn {
             mediation_noise: Some(start.mediation_noise).filter(|noise| *noise > 0.0),
             mediation: start.mediation,
             tune: if self.no_tuning { TunedParameters::Nothing } else { TunedParameters::KernelAndNoise },
+            profiles: self.profiles(),
             priors: !self.published,
             approximation: if self.published { Approximation::Vfe } else { Approximation::Fitc },
             seed,

@@ -87,6 +87,9 @@ impl SparseAggregateProcess {
                 warnings = optimum.warnings;
             }
             let mut fit = self.fit_mediated(data, parameters.clone())?;
+            // The first round chooses the profile.
+            self.kernel = fit.start_kernel.clone();
+            self.profiles.clear();
             (steps, evaluations) = (steps + fit.steps, evaluations + fit.evaluations);
             if round == MAX_ROUNDS || largest_change(&theta, &fit.theta) < CONVERGED {
                 fit.warnings.extend(warnings);
