@@ -57,6 +57,9 @@ pub enum Caveat {
         covariates: Vec<String>,
         /// The share of the treatment's variance that the covariates leave unexplained.
         left: f64,
+        /// Whether the model assumes that treatments and covariates do not interact, so that bands are wide
+        /// instead of too narrow.
+        additive: bool,
     },
     /// Treatments without an effect when the others are set.
     Unneeded {
@@ -166,14 +169,19 @@ impl fmt::Display for Caveat {
                  differences of probabilities; the regression has normal noise, so that intervals may reach \
                  beyond 0 and 1"
             ),
-            Self::Decided { treatment, covariates, left } => write!(
+            Self::Decided { treatment, covariates, left, additive } => write!(
                 f,
                 "{} almost {} {treatment}, {:.0}% of whose variance is unexplained: the \
-                 same people are hardly ever seen at other doses, so that effects shrink to none, with bands \
-                 that are too narrow",
+                 same people are hardly ever seen at other doses, so that {}",
                 covariates.join(", "),
                 if covariates.len() == 1 { "determines" } else { "determine" },
-                100.0 * left
+                100.0 * left,
+                match additive {
+                    true =>
+                        "the effect is known only under the assumption that treatment and covariates do \
+                             not interact; bands are wide, and rows with other doses would narrow them",
+                    false => "effects shrink to none, with bands that are too narrow",
+                }
             ),
             Self::Unneeded { treatments, alternatives } => write!(
                 f,

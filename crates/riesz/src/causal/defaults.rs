@@ -1,12 +1,11 @@
 //! Default kernels of studies, starting values of tuning, and priors of hyper-parameters.
 
-use super::outcome_gp::OutcomeGpParameters;
-use crate::gp::hyperparameters::{HyperParameter, ThetaReader};
+use crate::gp::hyperparameters::HyperParameter;
 use crate::kernel::{ColumnScaling, Kernel, Parameter};
 use crate::table::Table;
 
 /// Initial value of noises in tuning, in units of the variance of the response.
-const START_NOISE: f64 = 0.1;
+pub(super) const START_NOISE: f64 = 0.1;
 
 /// Initial value of ridges in tuning.
 pub(super) const START_RIDGE: f64 = 0.1;
@@ -27,24 +26,6 @@ pub(super) fn with_fixed_scale(parameter: Parameter) -> HyperParameter {
         "scale" => HyperParameter::fixed(parameter),
         _ => HyperParameter::with_default_prior(parameter),
     }
-}
-
-/// Returns the hyper-parameters of a regression whose response has this variance, and a function from their
-/// values to the parameters of the process. The variance of the intercept, `level`, is fixed.
-pub(super) fn gp_hyperparameters(
-    x: &Table,
-    variance: f64,
-    level: f64,
-) -> (Vec<HyperParameter>, impl Fn(&[f64]) -> OutcomeGpParameters) {
-    let kernel = variance * default_kernel(x);
-    let noise = Parameter::logarithm("noise", START_NOISE * variance);
-    let parameters = kernel.parameters().into_iter().chain([noise]);
-    let coordinates = parameters.map(HyperParameter::with_default_prior).collect();
-    let process_at = move |theta: &[f64]| {
-        let mut reader = ThetaReader::new(theta);
-        OutcomeGpParameters { kernel: reader.kernel(&kernel), noise: reader.exp(), intercept_variance: level }
-    };
-    (coordinates, process_at)
 }
 
 /// Number of rows with which starts are searched in studies with more than twice as many rows.

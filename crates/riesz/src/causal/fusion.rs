@@ -11,11 +11,11 @@ use std::sync::atomic::AtomicBool;
 
 use super::conditional_regression::embedding_parameters;
 use super::defaults::{
-    MAX_TUNING_ROWS, START_RIDGE, default_kernel, evenly_spaced, gp_hyperparameters, start_rows,
-    with_fixed_scale,
+    MAX_TUNING_ROWS, START_RIDGE, default_kernel, evenly_spaced, start_rows, with_fixed_scale,
 };
 use super::effect::{Effect, Model};
 use super::outcome_gp::{OutcomeGpParameters, check_level};
+use super::outcome_prior::OutcomePrior;
 use super::positivity::{Positivity, treatment_models};
 use super::product_kernel::{self, ColumnBlock};
 use super::studies::{IdentificationRoute, Studies, Study, StudyParameters};
@@ -23,7 +23,7 @@ use super::study_chain::{ChainedOutcome, StudyLink};
 use super::study_landmarks::StudyLandmarks;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
-use crate::gp::average::HyperPosterior;
+use crate::gp::average::{HyperPosterior, PosteriorMixture};
 use crate::gp::hyperparameters::HyperParameter;
 use crate::gp::search::{best_search, maximise_posterior};
 use crate::kernel::mean_variance;
@@ -98,7 +98,9 @@ impl CausalFusion {
         check_level(self.level)?;
         let landmarks = StudyLandmarks::new(studies, self.landmarks)?;
         crate::memory::check_allocation("draws", self.draws.max(1), landmarks.memory_numbers(studies))?;
-        let (outcome_parameters, mut effective) = self.tune_outcome(&studies.points, &studies.outcome)?;
+        let prior = |variance, level| vec![OutcomePrior::product(&studies.points, variance, level)];
+        let (outcome_parameters, mut effective) =
+            self.tune_outcome(&studies.points, &studies.outcome, prior)?;
         let mut outcomes: Vec<ChainedOutcome> = outcome_parameters
             .iter()
             .map(|parameters| studies.fit_outcome(parameters, &landmarks))
@@ -139,30 +141,45 @@ impl CausalFusion {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 
+    /// Returns parameters of the process of the outcome, the best ones or draws, and the effective sample
+    /// size of the draws. `priors` returns the alternative priors, given the variance of the outcome and that
+    /// of its constant. Draws are shared among the priors in proportion to their evidences.
     pub(super) fn tune_outcome(
         &self,
         points: &Table,
         outcome: &[f64],
+        priors: impl Fn(f64, f64) -> Vec<OutcomePrior>,
     ) -> Result<(Vec<OutcomeGpParameters>, f64)> {
         let (_, variance) = mean_variance(outcome);
         if variance == 0.0 {
             return Err(Error::target("outcome", "is the same in every row: there is nothing to learn"));
         }
-        let (coordinates, parameters_at) = gp_hyperparameters(points, variance, self.level * variance);
         let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, outcome.len());
         let (x, t) = (&points.select_rows(&tuning_rows), tuning_rows.iter().map(|i| outcome[*i]));
         let t = &t.collect::<Vec<_>>();
         let start_subset = start_rows(t.len());
         let (subset_x, subset_t) =
             (x.select_rows(&start_subset), start_subset.iter().map(|i| t[*i]).collect::<Vec<_>>());
-        let objective = Objective {
-            on_all_rows: &|theta| parameters_at(theta).log_evidence_and_gradient(x, t),
-            on_subset: &|theta| parameters_at(theta).log_evidence_and_gradient(&subset_x, &subset_t),
-            value: &|theta| parameters_at(theta).log_evidence(x, t),
-            has_subset: start_subset.len() < t.len(),
+        let seed = hash([self.seed, 0]);
+        let posterior_draws = priors(variance, self.level * variance).into_iter().map(|prior| {
+            let objective = Objective {
+                on_all_rows: &|theta| prior.parameters_at(theta).log_evidence_and_gradient(x, t),
+                on_subset: &|theta| {
+                    prior.parameters_at(theta).log_evidence_and_gradient(&subset_x, &subset_t)
+                },
+                value: &|theta| prior.parameters_at(theta).log_evidence(x, t),
+                has_subset: start_subset.len() < t.len(),
+            };
+            let draws = self.draw_hyperparameters(&prior.hyperparameters, seed, &objective)?;
+            Ok(draws.map(|theta| prior.parameters_at(&theta)))
+        });
+        let posterior_draws = posterior_draws.collect::<Result<Vec<_>>>()?;
+        let draws = match self.draws {
+            0 => best(posterior_draws),
+            _ => PosteriorMixture::combined(posterior_draws),
         };
-        let (draws, effective) = self.draw_hyperparameters(&coordinates, hash([self.seed, 0]), &objective)?;
-        Ok((draws.iter().map(|theta| parameters_at(theta)).collect(), effective))
+        let effective = draws.effective_sample_size;
+        Ok((self.resampled(draws, seed), effective))
     }
 
     /// Chooses kernels and ridges of a study by how well its rows predict the outcome at their mediators.
@@ -235,17 +252,19 @@ impl CausalFusion {
             },
             has_subset: start_subset.len() < h.rows(),
         };
-        self.draw_hyperparameters(&coordinates, seed, &objective)
+        let draws = self.draw_hyperparameters(&coordinates, seed, &objective)?;
+        let effective = draws.effective_sample_size;
+        Ok((self.resampled(draws, seed), effective))
     }
 
-    /// Returns hyper-parameters under an evidence and weakly informative priors: the best ones, or draws in
-    /// random order. The second value is the effective sample size of the draws.
+    /// Returns weighted draws of hyper-parameters under an evidence and weakly informative priors, or the
+    /// best ones alone.
     fn draw_hyperparameters(
         &self,
         coordinates: &[HyperParameter],
         seed: u64,
         objective: &Objective<'_>,
-    ) -> Result<(Vec<Vec<f64>>, f64)> {
+    ) -> Result<PosteriorMixture<Vec<f64>>> {
         let control = self.control();
         let search =
             |from: &[f64], evidence: Evidence<'_>| maximise_posterior(coordinates, from, control, evidence);
@@ -261,21 +280,35 @@ impl CausalFusion {
             optimum = search(&optimum.theta, objective.on_all_rows)?;
         }
         if self.draws == 0 {
-            return Ok((vec![optimum.theta], f64::INFINITY));
+            return Ok(PosteriorMixture {
+                fits: vec![(1.0, optimum.theta)],
+                effective_sample_size: f64::INFINITY,
+                log_evidence: optimum.value,
+            });
         }
         let posterior = HyperPosterior { coordinates, from: &optimum.theta, control };
         let fit = |theta: &[f64]| Ok(((objective.value)(theta)?, theta.to_vec()));
-        let averaged = posterior.average(
-            objective.on_all_rows,
-            fit,
-            (DRAWS_PER_COMPONENT * self.draws).max(MIN_DRAWS),
-            seed,
-        )?;
-        let mut random = Random::seed_from_u64(hash([seed, 1]));
-        let mut drawn = resampled(averaged.fits, self.draws, random.random());
-        drawn.shuffle(&mut random);
-        Ok((drawn, averaged.effective_sample_size))
+        let count = (DRAWS_PER_COMPONENT * self.draws).max(MIN_DRAWS);
+        posterior.average(objective.on_all_rows, fit, count, seed)
     }
+
+    /// Returns as many draws as the effect has components, with equal weights and in random order; without
+    /// draws, the best hyper-parameters.
+    fn resampled<F: Clone>(&self, mixture: PosteriorMixture<F>, seed: u64) -> Vec<F> {
+        if self.draws == 0 {
+            return mixture.fits.into_iter().map(|(_, fit)| fit).collect();
+        }
+        let mut random = Random::seed_from_u64(hash([seed, 1]));
+        let mut drawn = resampled(mixture.fits, self.draws, random.random());
+        drawn.shuffle(&mut random);
+        drawn
+    }
+}
+
+/// Returns the mixture with the largest evidence.
+fn best<F>(mixtures: Vec<PosteriorMixture<F>>) -> PosteriorMixture<F> {
+    let best = mixtures.into_iter().max_by(|a, b| a.log_evidence.total_cmp(&b.log_evidence));
+    best.unwrap_or_else(|| unreachable!("there is at least one prior"))
 }
 
 /// Resamples `count` fits by their weights (systematic resampling): the number of copies of a fit is `count`

@@ -2,14 +2,20 @@
 //!
 //! A stage has up to three groups of columns: a history h, which keeps the values of the rows; treatments a,
 //! which the query sets; and covariates z, which are averaged over members of a population. Its kernel is
-//! `k_h k_a k_z`. A query q has weights w on rows (n × q for all queries), treatments `a_q`, and weights ω of
-//! members (one per member). It evaluates stage t as `Σ_i w_iq Σ_j ω_j Q_t(h_i, a_q, z_j)`. Let `K_h`, `K_a`
-//! and `K_z` be the kernels between the points of the stage and rows, treatments or members, and ∘ the
-//! elementwise product. Then
+//! `k_h k_a k_z`. In an effect of one stage it may also be the sum `k_a + k_z`. A query q has weights w on
+//! rows (n × q for all queries), treatments `a_q`, and weights ω of members (one per member). It evaluates
+//! stage t as `Σ_i w_iq Σ_j ω_j Q_t(h_i, a_q, z_j)`. Let `K_h`, `K_a` and `K_z` be the kernels between the
+//! points of the stage and rows, treatments or members, and ∘ the elementwise product. Then
 //!
 //! ```text
 //! Φ = (K_h w) ∘ K_a ∘ (K_z ω)          points × queries
 //! F = (wᵀ K_h w) ∘ k_a(a, a') · ωᵀ K_z ω     queries × queries
+//! ```
+//!
+//! With the kernel `k_a + k_z` and the weight c_q of the constant in query q, they are
+//!
+//! ```text
+//! Φ = K_a + (K_z ω) cᵀ,     F = k_a(a, a') + c cᵀ · ωᵀ K_z ω
 //! ```
 //!
 //! The last stage is the Gaussian process of the outcome, `Y = β₀ + f₀ + ε`, whose posterior of such
@@ -39,7 +45,7 @@ use super::uncertainty_parts::{
 use crate::error::{Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, add_to, mean};
+use crate::linalg::{Matrix, add_to, dot, mean};
 use crate::posterior::{Functionals, PosteriorCovariance};
 use crate::random::Random;
 use crate::table::Table;
@@ -82,10 +88,19 @@ pub(super) struct SetTreatments {
     pub columns: Vec<usize>,
 }
 
+/// The combination of the kernel of averaged covariates with the kernel of the other columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Combination {
+    Product,
+    /// Only in an effect of one stage.
+    Sum,
+}
+
 /// Covariates over which the effect is averaged.
 #[derive(Debug, Clone)]
 pub(super) struct Averaged {
     pub kernel: Kernel,
+    combination: Combination,
     points: Table,
     /// Values of all rows.
     pub rows: Table,
@@ -141,6 +156,13 @@ impl StageFit {
     }
 }
 
+impl FittedStage {
+    /// Whether the kernel is the sum of a kernel of treatments and one of averaged covariates.
+    fn is_additive(&self) -> bool {
+        self.averaged.as_ref().is_some_and(|averaged| averaged.combination == Combination::Sum)
+    }
+}
+
 impl History {
     pub fn new(kernel: Kernel, points: Table, rows: Table, all_pairs: bool) -> Result<Self> {
         let at_history = OutcomeAtMediators::new((&points, &kernel), &rows, all_pairs)?;
@@ -155,14 +177,19 @@ impl History {
 
 impl Averaged {
     /// Averages over all rows.
-    pub fn new(kernel: Kernel, points: Table, rows: Table) -> Self {
+    pub fn new((kernel, combination): (Kernel, Combination), points: Table, rows: Table) -> Self {
         let population = PopulationWeights::uniform(&rows);
-        let mut averaged = Self::over_population(kernel, points, rows, population);
+        let mut averaged = Self::over_population((kernel, combination), points, rows, population);
         averaged.members_are_rows = true;
         averaged
     }
 
-    fn over_population(kernel: Kernel, points: Table, rows: Table, population: PopulationWeights) -> Self {
+    fn over_population(
+        (kernel, combination): (Kernel, Combination),
+        points: Table,
+        rows: Table,
+        population: PopulationWeights,
+    ) -> Self {
         let with_members = kernel.cross_gram(&points, &population.covariates);
         let query_embedding = QueryEmbedding::averaged_over_members(
             &with_members,
@@ -170,7 +197,69 @@ impl Averaged {
             &population.covariates,
             &population.weights,
         );
-        Self { kernel, points, rows, population, query_embedding, with_members, members_are_rows: false }
+        Self {
+            kernel,
+            combination,
+            points,
+            rows,
+            population,
+            query_embedding,
+            with_members,
+            members_are_rows: false,
+        }
+    }
+
+    /// Returns Φ from the kernel of the other columns between points and queries, and the weights of the
+    /// constant in the queries.
+    fn row_cross_covariance(&self, columns: &Matrix, constants: &[f64]) -> Matrix {
+        match self.combination {
+            Combination::Product => self.query_embedding.row_cross_covariance(columns),
+            Combination::Sum => {
+                let mut out = columns.clone();
+                out.add_outer(self.mean_kernel_of_points(), constants);
+                out
+            }
+        }
+    }
+
+    /// Returns F from the kernel of the other columns between points and queries (`columns`) and between
+    /// queries (`gram`), and the weights of the constant in the queries.
+    fn query_covariance(&self, columns: &Matrix, gram: &Matrix, constants: &[f64]) -> Matrix {
+        match self.combination {
+            Combination::Product => self.query_embedding.query_covariance(columns, gram),
+            Combination::Sum => {
+                let mut out = gram.clone();
+                let mean_kernel = self.query_embedding.kernel_scale;
+                out.add_outer(constants.iter().map(|c| mean_kernel * c), constants);
+                out
+            }
+        }
+    }
+
+    /// Returns `K_z ω`, the mean of the kernel of each point with the members.
+    fn mean_kernel_of_points(&self) -> Vec<f64> {
+        self.with_members.matvec(&self.population.weights)
+    }
+
+    /// Returns the expected outcome minus its constant for each member (members × queries), from the
+    /// coefficients of the points (points × queries) and the kernel of the other columns between points and
+    /// queries.
+    fn member_means(&self, mut coefficients: Matrix, columns: &Matrix, constants: &[f64]) -> Matrix {
+        match self.combination {
+            Combination::Product => {
+                coefficients.multiply(columns);
+                self.with_members.transpose_matmul(&coefficients)
+            }
+            Combination::Sum => {
+                let mut means = self.with_members.transpose_matmul(&coefficients);
+                means.scale_columns(constants.iter().copied());
+                coefficients.multiply(columns);
+                let treatment_means: Vec<f64> =
+                    (0..columns.cols()).map(|q| coefficients.column(q).iter().sum()).collect();
+                means.add_outer(std::iter::repeat(1.0), &treatment_means);
+                means
+            }
+        }
     }
 }
 
@@ -201,8 +290,9 @@ impl Iterated {
     pub fn on_population(&self, population: PopulationWeights) -> Self {
         let mut other = self.clone();
         if let Some(averaged) = other.stages[0].averaged.take() {
+            let kernel = (averaged.kernel, averaged.combination);
             other.stages[0].averaged =
-                Some(Averaged::over_population(averaged.kernel, averaged.points, averaged.rows, population));
+                Some(Averaged::over_population(kernel, averaged.points, averaged.rows, population));
         }
         other
     }
@@ -251,23 +341,26 @@ impl Iterated {
     fn pass(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> Pass {
         let (stage, q) = (&self.stages[t], queries.constants.len());
         let (mut phi, mut prior) = self.functionals(t, weights, queries);
-        let member_means = stage.averaged.as_ref().map(|averaged| {
-            let mut coefficients = self.coefficients(t, queries);
-            coefficients.multiply(&phi);
-            averaged.with_members.transpose_matmul(&coefficients)
-        });
+        let constants = &queries.constants;
+        let member_means = stage
+            .averaged
+            .as_ref()
+            .map(|averaged| averaged.member_means(self.coefficients(t, queries), &phi, constants));
         if let Some(averaged) = &stage.averaged {
             let (columns, query_gram) = (phi, prior);
-            phi = averaged.query_embedding.row_cross_covariance(&columns);
-            prior = averaged.query_embedding.query_covariance(&columns, &query_gram);
+            phi = averaged.row_cross_covariance(&columns, constants);
+            prior = averaged.query_covariance(&columns, &query_gram, constants);
         }
         match &stage.fit {
             StageFit::Outcome(process) => {
                 let constants = queries.constants.clone();
                 let weights = process.solver.weights(&process.with_points(&phi, &constants));
                 let intercept_variance = process.parameters.intercept_variance;
-                let prior_variances: Vec<f64> =
-                    (0..q).map(|i| prior[(i, i)] + intercept_variance * constants[i].powi(2)).collect();
+                // Free polynomials have large prior variances, of which rows always explain most.
+                let largest = if stage.is_additive() { process.target_variance } else { f64::INFINITY };
+                let prior_variances: Vec<f64> = (0..q)
+                    .map(|i| prior[(i, i)].min(largest) + intercept_variance * constants[i].powi(2))
+                    .collect();
                 let part =
                     process.covariance(&Functionals { columns: phi, prior_covariance: prior, constants });
                 let explained_shares =
@@ -324,7 +417,7 @@ impl Iterated {
     fn without_history(&self, t: usize, queries: &Queries) -> Matrix {
         let (with_points, _) = &queries.kernels[t];
         match &self.stages[t].averaged {
-            Some(averaged) => averaged.query_embedding.row_cross_covariance(with_points),
+            Some(averaged) => averaged.row_cross_covariance(with_points, &queries.constants),
             None => with_points.clone(),
         }
     }
@@ -453,7 +546,11 @@ impl Iterated {
         let mut covariance_reduction = sum_parts(&parts, n);
         covariance_reduction.scale(-1.0);
         let coef = Matrix::column_vector(coef);
-        let constant = vec![self.process().constant];
+        let process = self.process();
+        let averaged = self.stages[0].averaged.as_ref().filter(|_| self.stages[0].is_additive());
+        let covariate_mean =
+            averaged.map_or(0.0, |averaged| dot(&averaged.mean_kernel_of_points(), &process.coef));
+        let constant = vec![process.constant + covariate_mean];
         let model = KernelExpansion::new(set.kernel.clone(), set.points.clone(), coef, constant)?;
         Ok((model, PosteriorCovariance::dense(prior_scale, covariance_reduction)))
     }
@@ -478,16 +575,19 @@ impl Iterated {
         let weights_by_query = query_weights.transpose();
         let mut columns = set.kernel.cross_gram(&set.points, queried).matmul(&weights_by_query);
         let mut with_query = set.kernel.cross_gram(&x, queried).matmul(&weights_by_query);
+        let constants: Vec<f64> =
+            (0..query_weights.rows()).map(|s| query_weights.row(s).iter().sum()).collect();
         if let Some(averaged) = averaged {
-            columns = averaged.query_embedding.row_cross_covariance(&columns);
+            columns = averaged.row_cross_covariance(&columns, &constants);
             let z = new_rows.select_columns(&(width..new_rows.width()).collect::<Vec<_>>());
             let population = &averaged.population;
             let population_embedding =
                 averaged.kernel.cross_gram(&z, &population.covariates).matvec(&population.weights);
-            with_query.scale_rows(population_embedding);
+            match averaged.combination {
+                Combination::Product => with_query.scale_rows(population_embedding),
+                Combination::Sum => with_query.add_outer(population_embedding, &constants),
+            }
         }
-        let constants: Vec<f64> =
-            (0..query_weights.rows()).map(|s| query_weights.row(s).iter().sum()).collect();
         Ok(process.row_variance_reduction((&columns, &constants), with_query, &new_rows))
     }
 

@@ -39,6 +39,7 @@ mod names;
 mod normal_draws;
 mod outcome_at_mediators;
 mod outcome_gp;
+mod outcome_prior;
 mod parse;
 mod pointwise;
 mod population_effect;

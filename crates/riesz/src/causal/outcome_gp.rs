@@ -10,7 +10,7 @@ use super::normal_draws::normal_draws;
 use crate::error::{Result, sized};
 use crate::gp::exact::NormalEvidence;
 use crate::kernel::Kernel;
-use crate::linalg::{Matrix, mean};
+use crate::linalg::{Matrix, dot, mean};
 use crate::posterior::Functionals;
 use crate::random::Random;
 use crate::table::Table;
@@ -40,6 +40,8 @@ pub(super) struct OutcomeGp {
     pub coef: Vec<f64>,
     /// The posterior mean of β₀.
     pub constant: f64,
+    /// The variance of the outcome over the rows.
+    pub target_variance: f64,
 }
 
 impl OutcomeGpParameters {
@@ -109,7 +111,9 @@ impl OutcomeGp {
         let (mean, centered_targets) = centered(t);
         let coef = solver.solve(&centered_targets);
         let constant = mean + intercept_variance * coef.iter().sum::<f64>();
-        Ok(Self { study, points: landmarks.unwrap_or(x).clone(), parameters, solver, coef, constant })
+        let target_variance = dot(&centered_targets, &centered_targets) / t.len() as f64;
+        let points = landmarks.unwrap_or(x).clone();
+        Ok(Self { study, points, parameters, solver, coef, constant, target_variance })
     }
 
     /// Returns whether the noise is less than `share` times the prior variance of f₀.

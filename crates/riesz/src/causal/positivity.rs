@@ -5,8 +5,9 @@
 //! covariates nearly determine treatments, only smoothness separates the effects of the two, which is an
 //! assumption and not a finding.
 
-use super::defaults::{MAX_TUNING_ROWS, evenly_spaced, gp_hyperparameters, start_rows};
+use super::defaults::{MAX_TUNING_ROWS, evenly_spaced, start_rows};
 use super::outcome_gp::OutcomeGp;
+use super::outcome_prior::OutcomePrior;
 use super::target_population::PopulationWeights;
 use crate::control::RunControl;
 use crate::error::Result;
@@ -116,8 +117,8 @@ fn regression(covariates: &Table, t: &[f64], control: RunControl<'_>) -> Result<
     if variance == 0.0 {
         return Ok(None);
     }
-    let (coordinates, process_at) = gp_hyperparameters(covariates, variance, variance);
-    let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
+    let prior = OutcomePrior::product(covariates, variance, variance);
+    let from: Vec<f64> = prior.hyperparameters.iter().map(|c| c.parameter.log_value).collect();
     // The hyper-parameters of some rows are accurate enough for this decision.
     let start_subset = start_rows(t.len());
     let (rows, targets) =
@@ -125,10 +126,10 @@ fn regression(covariates: &Table, t: &[f64], control: RunControl<'_>) -> Result<
     if mean_variance(&targets).1 == 0.0 {
         return Ok(None);
     }
-    let optimum = maximise_posterior(&coordinates, &from, control, |theta| {
-        process_at(theta).log_evidence_and_gradient(&rows, &targets)
+    let optimum = maximise_posterior(&prior.hyperparameters, &from, control, |theta| {
+        prior.parameters_at(theta).log_evidence_and_gradient(&rows, &targets)
     })?;
-    OutcomeGp::new(0, (covariates, t), process_at(&optimum.theta), None).map(Some)
+    OutcomeGp::new(0, (covariates, t), prior.parameters_at(&optimum.theta), None).map(Some)
 }
 
 /// Fits the models to the rows of a study. The cost of each treatment, or level, is some tens of n³.

@@ -12,7 +12,7 @@
 
 use super::effect::{Effect, Model};
 use super::identification::{EffectStrategy, Identification};
-use super::iterated::{Averaged, FittedStage, History, Iterated, SetTreatments, StageFit};
+use super::iterated::{Averaged, Combination, FittedStage, History, Iterated, SetTreatments, StageFit};
 use super::kernel_regression::KernelRegression;
 use super::names::sorted;
 use super::outcome_gp::{OutcomeGp, OutcomeGpParameters};
@@ -20,9 +20,10 @@ use super::sequential::SequentialStep;
 use super::shared_covariates::split;
 use super::studies::{Studies, check_finite};
 use super::study_landmarks::{DEFAULT_LANDMARKS, MAX_EXACT_ROWS};
+use super::treatment_variation::residual_treatment_variance;
 use crate::error::{Error, Result, sized};
 use crate::gp::inducing_points::inducing_points;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Term};
 use crate::table::Table;
 
 /// One regression, given by the names of its columns.
@@ -55,7 +56,8 @@ pub struct StageParameters {
     /// Kernel and ridge λ > 0 of each stage but the last. The kernel is over its history, treatments and
     /// averaged columns in this order, and is a product over these three groups.
     pub regressions: Vec<(Kernel, f64)>,
-    /// Parameters of the last stage, over columns in the same order.
+    /// Parameters of the last stage, over columns in the same order. If it is the only stage, the kernel may
+    /// also be a sum of a kernel of the treatments and a kernel of the averaged columns.
     pub outcome: OutcomeGpParameters,
     /// Whether the uncertainty includes the sampling of the people in the table.
     pub adjustment: bool,
@@ -122,6 +124,23 @@ fn sequential(steps: &[SequentialStep]) -> Vec<Stage> {
     stages
 }
 
+/// Returns the kernels of two groups of columns, each numbered within its group, whose sum is `kernel`;
+/// `None` if a term reads columns of both groups, or if no term reads a group.
+fn split_sum(kernel: &Kernel, first: &[usize], second: &[usize]) -> Option<(Kernel, Kernel)> {
+    let reads_only = |term: &Term, group: &[usize]| {
+        let mut columns = term.factors.iter().flat_map(|factor| factor.columns()).peekable();
+        columns.peek().is_some() && columns.all(|column| group.contains(column))
+    };
+    let terms_of = |group: &[usize]| {
+        let terms = kernel.terms.iter().filter(|term| reads_only(term, group)).cloned().collect();
+        let index_in_group = |j: usize| group.iter().position(|column| *column == j).unwrap_or(j);
+        Kernel { terms }.map_columns(&index_in_group)
+    };
+    let (first, second) = (terms_of(first), terms_of(second));
+    let is_sum = first.terms.len() + second.terms.len() == kernel.terms.len();
+    (is_sum && !first.terms.is_empty() && !second.terms.is_empty()).then_some((first, second))
+}
+
 impl SingleTable {
     /// Returns the table for `identification`, from [gathered](super::gather()) studies.
     pub fn new(identification: &Identification, gathered: &Studies) -> Self {
@@ -155,6 +174,25 @@ impl SingleTable {
     pub fn covariates(&self) -> Result<Option<Table>> {
         let first = &self.stages[0];
         if first.averaged.is_empty() { Ok(None) } else { self.select(&first.averaged).map(Some) }
+    }
+
+    /// Returns the smallest share, over treatments, of the variance that the averaged covariates leave
+    /// unexplained; `None` for effects of several stages, and without covariates.
+    ///
+    /// # Errors
+    /// As [`residual_treatment_variance`]; [`Error::UnknownColumn`].
+    pub(super) fn residual_treatment_variance(&self) -> Result<Option<f64>> {
+        let [Stage { treatments, averaged, .. }] = &self.stages[..] else { return Ok(None) };
+        if treatments.is_empty() || averaged.is_empty() {
+            return Ok(None);
+        }
+        let covariates = self.select(averaged)?;
+        let mut smallest = f64::INFINITY;
+        for name in treatments {
+            let treatment = self.select(std::slice::from_ref(name))?;
+            smallest = smallest.min(residual_treatment_variance(&treatment, &covariates)?);
+        }
+        Ok(Some(smallest))
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -201,8 +239,15 @@ impl SingleTable {
         let stage = &self.stages[t];
         let rows = self.select(&stage.columns())?;
         let groups = stage.column_groups();
-        let [history_kernel, treatment_kernel, averaged_kernel] =
-            split(kernel, points, groups.each_ref().map(Vec::as_slice), PRODUCT_REQUIREMENT)?;
+        let [_, treatments, averaged] = &groups;
+        let sum = split_sum(kernel, treatments, averaged).filter(|_| self.stages.len() == 1);
+        let ([history_kernel, treatment_kernel, averaged_kernel], combination) = match sum {
+            Some((treatments, averaged)) => ([Kernel::constant(1.0), treatments, averaged], Combination::Sum),
+            None => {
+                let groups = groups.each_ref().map(Vec::as_slice);
+                (split(kernel, points, groups, PRODUCT_REQUIREMENT)?, Combination::Product)
+            }
+        };
         let [history, treatments, averaged] = groups;
         let history = (!history.is_empty()).then(|| {
             let points = points.select_columns(&history);
@@ -224,7 +269,7 @@ impl SingleTable {
         };
         let averaged = (!averaged.is_empty()).then(|| {
             let (points, members) = (points.select_columns(&averaged), rows.select_columns(&averaged));
-            Averaged::new(averaged_kernel, points, members)
+            Averaged::new((averaged_kernel, combination), points, members)
         });
         // Terms of the kernel that read none of the groups are constants, which belong to the first nonempty
         // group.

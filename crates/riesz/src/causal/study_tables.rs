@@ -130,7 +130,8 @@ pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Re
     let unmatched = unmatched_shares(&bridges, &passive, &complete_tables, &mut caveats)?;
     let is_front_door = matches!(identification.strategy, EffectStrategy::FrontDoor { .. });
     if !is_front_door && !averaged.is_empty() {
-        caveats.extend(nearly_determined(&complete_tables[0], &identification.treatments, &averaged)?);
+        let treatments = &identification.treatments;
+        caveats.extend(nearly_determined(&complete_tables[0], treatments, &averaged, false)?);
     }
     let mut studies = Vec::with_capacity(bridges.len());
     let treatment_names = std::iter::once(&identification.treatments).chain(&bridges);
@@ -203,11 +204,13 @@ fn unmatched_shares(
     Ok(unmatched)
 }
 
-/// Returns a caveat for each treatment that the covariates nearly determine.
+/// Returns a caveat for each treatment that the covariates nearly determine. `additive` is whether the model
+/// then assumes that there are no interactions.
 fn nearly_determined(
     table: &MeasuredColumns,
     treatments: &[String],
     covariates: &[String],
+    additive: bool,
 ) -> Result<Vec<Caveat>> {
     let covariate_table = table.table(covariates)?;
     let mut caveats = Vec::new();
@@ -218,7 +221,7 @@ fn nearly_determined(
         )?;
         if unexplained_share < treatment_variation::NEARLY_DETERMINED {
             let (treatment, covariates) = (name.clone(), covariates.to_vec());
-            caveats.push(Caveat::Decided { treatment, covariates, left: unexplained_share });
+            caveats.push(Caveat::Decided { treatment, covariates, left: unexplained_share, additive });
         }
     }
     Ok(caveats)
@@ -242,10 +245,11 @@ fn single(
 ) -> Result<PreparedStudies> {
     let needed: Vec<String> = table.columns.iter().map(|(column, _)| column.name.clone()).collect();
     let points: Vec<String> = needed.into_iter().filter(|name| *name != identification.outcome).collect();
-    for stage in identification.stages() {
+    let stages = identification.stages();
+    for stage in &stages {
         let covariates = [&stage.history[..], &stage.averaged].concat();
         if !covariates.is_empty() {
-            caveats.extend(nearly_determined(table, &stage.treatments, &covariates)?);
+            caveats.extend(nearly_determined(table, &stage.treatments, &covariates, stages.len() == 1)?);
         }
     }
     let (column, values) = table.column(&identification.outcome)?;

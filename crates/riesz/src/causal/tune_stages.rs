@@ -6,18 +6,42 @@ use super::effect::{Effect, Model};
 use super::fusion::CausalFusion;
 use super::identification::Identification;
 use super::iterated::{FittedStage, Iterated};
+use super::outcome_prior::OutcomePrior;
 use super::positivity::{Positivity, treatment_models};
 use super::product_kernel::{self, ColumnBlock};
 use super::stages::{SingleTable, Stage};
 use super::studies::{IdentificationRoute, Studies};
+use super::treatment_variation::NEARLY_DETERMINED;
 use crate::error::{Result, unused};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Profile};
 use crate::linalg::Matrix;
 use crate::random::hash;
 use crate::table::Table;
 
 /// The number of choices of later treatments for which a stage predicts the expectation of the next stage.
 const LATER_TREATMENTS: usize = 3;
+
+/// Profile of the kernels of the outcome. With a Gaussian profile bands are too narrow for functions that are
+/// not as smooth as a Gaussian process's, such as tanh(2t).
+const PROFILE: Profile = Profile::MATERN[0];
+
+/// Returns the priors of the regression of the outcome. In an effect of one stage that is averaged over
+/// covariates, the additive prior is one of them; it is the only one where covariates nearly determine a
+/// treatment. `residual` is [`SingleTable::residual_treatment_variance`].
+fn outcome_priors(
+    table: &SingleTable,
+    points: &Table,
+    residual: Option<f64>,
+    variance: f64,
+    level: f64,
+) -> Vec<OutcomePrior> {
+    let product = || OutcomePrior::product(points, variance, level).with_profile(PROFILE);
+    let Some(residual) = residual else { return vec![product()] };
+    let treatment_count = table.stages[0].treatments.len();
+    let additive =
+        OutcomePrior::additive(points, treatment_count, residual, variance, level).with_profile(PROFILE);
+    if residual < NEARLY_DETERMINED { vec![additive] } else { vec![product(), additive] }
+}
 
 impl CausalFusion {
     /// Fits the identified effect to [gathered](super::gather()) data of one table or of several studies.
@@ -76,7 +100,9 @@ impl CausalFusion {
         crate::memory::check_allocation("draws", self.draws.max(1), numbers)?;
         let last_stage = table.stages.len() - 1;
         let points = table.select(&table.stages[last_stage].columns())?;
-        let (outcome_parameters, mut effective) = self.tune_outcome(&points, &table.outcome)?;
+        let residual = table.residual_treatment_variance()?;
+        let priors = |variance, level| outcome_priors(table, &points, residual, variance, level);
+        let (outcome_parameters, mut effective) = self.tune_outcome(&points, &table.outcome, priors)?;
         // For each draw the stages from the current one to the last.
         let mut chains: Vec<Vec<FittedStage>> = outcome_parameters
             .iter()

@@ -165,7 +165,7 @@ fn treatments_nearly_determined_by_covariates_are_reported() {
         let data = tables(dose_sd);
         let expected = residual_share(&data[0]);
         let caveats = gather(&identification(), &data).unwrap().caveats;
-        let [Caveat::Decided { treatment, covariates, left }] = &caveats[..] else {
+        let [Caveat::Decided { treatment, covariates, left, additive: false }] = &caveats[..] else {
             panic!("{expected}: {caveats:?}")
         };
         assert!(

@@ -150,7 +150,7 @@ struct Comparison {
 }
 
 /// Stages of the named columns, filled with arbitrary numbers, with treatments in the order of `treatments`.
-fn comparison(stages: &[(&str, &str, &str)], treatments: &str) -> Comparison {
+fn comparison(stages: &[StageNames<'_>], treatments: &str) -> Comparison {
     let n = 9;
     let mut columns: Vec<String> = Vec::new();
     for (history, set, averaged) in stages {
@@ -213,9 +213,28 @@ fn comparison(stages: &[(&str, &str, &str)], treatments: &str) -> Comparison {
     Comparison { table, parameters, reference, queries, query_table }
 }
 
+/// History, treatments and averaged columns of a stage, by name.
+type StageNames<'a> = (&'a str, &'a str, &'a str);
+
+/// Returns a comparison of one stage with a sum of kernels of the treatments and of the averaged covariates.
+fn additive_comparison(stage: StageNames<'_>, treatments: &str) -> Comparison {
+    let mut comparison = comparison(&[stage], treatments);
+    let (first, width) = (names(stage.1).len(), comparison.table.stages[0].columns().len());
+    let kernel = (0..width)
+        .map(|j| 0.6 * Kernel::gaussian(&[0.8 + 0.1 * j as f64]).map_columns(&|_| j))
+        .reduce(|sum, kernel| sum + kernel)
+        .unwrap();
+    let joint_kernel =
+        0.9 * Kernel::gaussian(&[1.3, 0.7]).map_columns(&|k| if k == 0 { first } else { width - 1 });
+    let kernel = if width > first + 1 { kernel + joint_kernel } else { kernel };
+    comparison.parameters.outcome.kernel = kernel.clone();
+    comparison.reference.stages[0].kernel = kernel;
+    comparison
+}
+
 /// Compares an effect with Gaussian conditioning.
-fn assert_equals_gaussian_conditioning(stages: &[(&str, &str, &str)], treatments: &str) {
-    let Comparison { table, parameters, reference, queries, query_table } = comparison(stages, treatments);
+fn assert_equals_gaussian_conditioning(comparison: Comparison) {
+    let Comparison { table, parameters, reference, queries, query_table } = comparison;
     let (n, stages) = (table.outcome.len(), &table.stages);
     let last_stage = stages.len() - 1;
     let effect = table.effect(&parameters).unwrap();
@@ -275,16 +294,20 @@ fn assert_equals_gaussian_conditioning(stages: &[(&str, &str, &str)], treatments
 
 #[test]
 fn moments_equal_gaussian_conditioning() {
-    assert_equals_gaussian_conditioning(&[("", "x", "")], "x");
-    assert_equals_gaussian_conditioning(&[("", "x", "z w")], "x");
-    assert_equals_gaussian_conditioning(&[("", "b a", "z")], "a b");
-    assert_equals_gaussian_conditioning(&[("", "x", ""), ("m", "", "x")], "x");
-    assert_equals_gaussian_conditioning(&[("", "a", "z"), ("z a v", "b", "")], "a b");
-    assert_equals_gaussian_conditioning(&[("", "b", ""), ("b v u", "a", "")], "a b");
-    assert_equals_gaussian_conditioning(
-        &[("", "a", "z"), ("z a v", "b", ""), ("z a v b u", "c", "")],
-        "c a b",
-    );
+    let cases: [(&[StageNames<'_>], &str); 7] = [
+        (&[("", "x", "")], "x"),
+        (&[("", "x", "z w")], "x"),
+        (&[("", "b a", "z")], "a b"),
+        (&[("", "x", ""), ("m", "", "x")], "x"),
+        (&[("", "a", "z"), ("z a v", "b", "")], "a b"),
+        (&[("", "b", ""), ("b v u", "a", "")], "a b"),
+        (&[("", "a", "z"), ("z a v", "b", ""), ("z a v b u", "c", "")], "c a b"),
+    ];
+    for (stages, treatments) in cases {
+        assert_equals_gaussian_conditioning(comparison(stages, treatments));
+    }
+    assert_equals_gaussian_conditioning(additive_comparison(("", "x", "z w"), "x"));
+    assert_equals_gaussian_conditioning(additive_comparison(("", "b a", "z"), "a b"));
 }
 
 /// The posterior of the expansion, on which explanations rest, has the variances of the effect.
@@ -298,14 +321,12 @@ fn explanations_have_the_covariance_of_the_effect() {
         Stage { history: names("z"), averaged: names("x"), ..Stage::default() },
     ];
     let back = vec![Stage { treatments: names("x"), averaged: names("z"), ..Stage::default() }];
-    for stages in [front, back] {
+    let product = 2.0 * Kernel::gaussian(&[1.0, 1.2]);
+    let sum = Kernel::gaussian(&[1.0]) + 2.0 * Kernel::gaussian(&[1.2]).map_columns(&|_| 1);
+    for (stages, kernel) in [(front, &product), (back.clone(), &product), (back, &sum)] {
         let parameters = StageParameters {
             regressions: vec![(Kernel::gaussian(&[0.8]), 0.3); stages.len() - 1],
-            outcome: OutcomeGpParameters {
-                kernel: 2.0 * Kernel::gaussian(&[1.0, 1.2]),
-                noise: 0.1,
-                intercept_variance: 0.0,
-            },
+            outcome: OutcomeGpParameters { kernel: kernel.clone(), noise: 0.1, intercept_variance: 0.0 },
             adjustment: true,
             landmarks: None,
         };
@@ -316,10 +337,15 @@ fn explanations_have_the_covariance_of_the_effect() {
         let estimate = effect.evaluate(&queries).unwrap();
         let (_, model, covariance) = effect.posteriors().unwrap().remove(0);
         let posterior = riesz::Posterior::new(&model, &covariance).unwrap();
-        let sd = posterior.sd(&queries).unwrap();
+        // The posterior of the expansion omits the constant, to which a kernel of covariates alone belongs.
+        let covariance = &posterior.covariance(&posterior.functionals_at(&queries).unwrap())[0];
+        let contrast_variance = |c: &Matrix, a: usize| c[(a, a)] + c[(2, 2)] - 2.0 * c[(a, 2)];
         for a in 0..3 {
-            let expected = estimate.covariance[(a, a)].sqrt();
-            assert!((sd[(a, 0)] - expected).abs() < 1e-8, "{} {expected}", sd[(a, 0)]);
+            let expected = contrast_variance(&estimate.covariance, a);
+            let actual = contrast_variance(covariance, a);
+            assert!((actual - expected).abs() < 1e-8, "{actual} {expected}");
+            let level = estimate.covariance[(a, a)];
+            assert!(kernel == &sum || (covariance[(a, a)] - level).abs() < 1e-8, "{level}");
         }
     }
 }
@@ -481,15 +507,19 @@ fn landmarks_approximate_all_rows() {
 /// The predicted variance reduction by one more row equals that of a refit with the row.
 #[test]
 fn variance_reduction_of_a_row_equals_that_of_a_refit() {
+    let product = 1.4 * Kernel::gaussian(&[0.9, 1.1]);
+    let sum = 1.4 * Kernel::gaussian(&[0.9]) + 0.8 * Kernel::gaussian(&[1.1]).map_columns(&|_| 1);
+    for kernel in [product, sum] {
+        assert_variance_reduction_equals_refit(kernel);
+    }
+}
+
+fn assert_variance_reduction_equals_refit(kernel: Kernel) {
     let n = 15;
     let column = |j: usize, n: usize| (0..n).map(|i| number(i, j)).collect::<Vec<f64>>();
     let parameters = StageParameters {
         regressions: vec![],
-        outcome: OutcomeGpParameters {
-            kernel: 1.4 * Kernel::gaussian(&[0.9, 1.1]),
-            noise: 0.2,
-            intercept_variance: 0.5,
-        },
+        outcome: OutcomeGpParameters { kernel, noise: 0.2, intercept_variance: 0.5 },
         adjustment: false,
         landmarks: None,
     };
@@ -516,6 +546,42 @@ fn variance_reduction_of_a_row_equals_that_of_a_refit() {
     };
     let refit_reduction = variance(&before) - variance(&after);
     assert!((reduction - refit_reduction).abs() < 1e-9 && reduction > 1e-6, "{reduction} {refit_reduction}");
+}
+
+/// Covariates nearly determine the treatment and cancel its effect. Intervals of contrasts contain the true
+/// ones; with a product kernel, both effects are shrunk to none.
+#[test]
+fn intervals_hold_where_effects_cancel() {
+    let (n, runs, mut covered, mut covered_by_product) = (100, 12, 0, 0);
+    for seed in 0..runs {
+        let mut s = Stream(seed);
+        let z = normals(&mut s, n);
+        let [e, noise] = [0, 1].map(|_| normals(&mut s, n));
+        let x: Vec<f64> = (0..n).map(|i| z[i] + 0.1 * e[i]).collect();
+        let y: Vec<f64> = (0..n).map(|i| x[i] - z[i] + 0.3 * noise[i]).collect();
+        let columns: [(&str, &[f64]); 3] = [("x", &x), ("y", &y), ("z", &z)];
+        let (_, effect) = learn_effect("z -> x; z -> y; x -> y", "x", &columns);
+        let queries = named(&[("x", &[1.0, -1.0])]);
+        let is_covered = |effect: &Effect| {
+            let estimate = effect.evaluate(&queries).unwrap();
+            let c = &estimate.covariance;
+            let sd = (c[(0, 0)] + c[(1, 1)] - 2.0 * c[(0, 1)]).sqrt();
+            (estimate.mean[0] - estimate.mean[1] - 2.0).abs() < 1.96 * sd
+        };
+        covered += usize::from(is_covered(&effect));
+        let stages = vec![Stage { treatments: names("x"), averaged: names("z"), ..Stage::default() }];
+        let rows = named(&[("x", &x), ("z", &z)]);
+        let variance = y.iter().map(|v| v * v).sum::<f64>() / n as f64;
+        let outcome = OutcomeGpParameters {
+            kernel: variance * Kernel::gaussian(&[1.0, 1.0]),
+            noise: 0.09,
+            intercept_variance: variance,
+        };
+        let parameters = StageParameters { regressions: vec![], outcome, adjustment: true, landmarks: None };
+        let table = SingleTable { stages, treatments: names("x"), rows, outcome: y };
+        covered_by_product += usize::from(is_covered(&table.effect(&parameters).unwrap()));
+    }
+    assert!(covered >= 10 && covered_by_product <= 4, "{covered} {covered_by_product}");
 }
 
 /// A row without a value is omitted and counted; the mean of an outcome of two classes is a probability.
@@ -555,7 +621,7 @@ fn tables_are_gathered_with_their_caveats() {
         assert!(refused.contains(message), "{refused}");
     }
     let determined = gathered(&identification, &[("x", &z), ("y", &column(3)), ("z", &z)]).unwrap();
-    assert!(determined.caveats.iter().any(|caveat| matches!(caveat, Caveat::Decided { .. })));
+    assert!(determined.caveats.iter().any(|caveat| matches!(caveat, Caveat::Decided { additive: true, .. })));
 }
 
 #[test]
