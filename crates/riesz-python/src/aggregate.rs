@@ -154,7 +154,7 @@ impl Start {
 
     fn process(&self, data: &riesz::aggregate::Aggregates) -> PyResult<AggregateGaussianProcess> {
         let mediators = self.mediation.as_ref().map(|(kernel, ..)| crate::fit::kernel(kernel)).transpose()?;
-        let kernel = start_kernel(self.kernel.as_deref(), self.conventions(), data)?;
+        let kernel = start_kernel(self.kernel.as_deref(), data)?;
         let default_process = self.conventions().start(kernel, mediators, data);
         let default_process = AggregateGaussianProcess { noise: self.noise, ..default_process };
         let default_process = match self.tied {
@@ -183,12 +183,8 @@ impl Start {
 }
 
 /// The kernel given in JSON, or else the default kernel for the data.
-pub(crate) fn start_kernel(
-    json: Option<&str>,
-    conventions: Conventions,
-    data: &riesz::aggregate::Aggregates,
-) -> PyResult<Kernel> {
-    json.map_or_else(|| conventions.kernel(data).map_err(raise), crate::fit::kernel)
+pub(crate) fn start_kernel(json: Option<&str>, data: &riesz::aggregate::Aggregates) -> PyResult<Kernel> {
+    json.map_or_else(|| data.default_kernel().map_err(raise), crate::fit::kernel)
 }
 
 /// Means and variances.

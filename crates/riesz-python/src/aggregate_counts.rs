@@ -85,7 +85,7 @@ pub fn fit_counts(
 ) -> PyResult<FittedCounts> {
     let data = Arc::clone(&aggregates.data);
     let conventions = if start.published { Conventions::Published } else { Conventions::Regularised };
-    let kernel = start_kernel(start.kernel.as_deref(), conventions, &data)?;
+    let kernel = start_kernel(start.kernel.as_deref(), &data)?;
     let family = start.trials.map_or(Family::Poisson, |trials| Family::Binomial { trials });
     let smoothing = start.smoothing.map(|(kernel, rows)| {
         let counts = if rows { BagWeighting::Mass } else { BagWeighting::One };

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::hyperparameters::{DEFAULT_BOUND_FACTOR, HyperParameter, add_log_priors, log_values};
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::kernel::{Parameter, Profile};
+use crate::kernel::{Kernel, Parameter, Profile};
 use crate::lbfgsb::{LbfgsMemory, MinimizeResult, minimize};
 use crate::model_card::CardEntry;
 use crate::random::{Random, RngExt, SeedableRng};
@@ -184,17 +184,20 @@ pub fn best_search<S, T>(
 /// Largest difference of log marginal likelihoods at which a profile is an alternative to the best one.
 const ALTERNATIVE: f64 = 3.0;
 
-/// Compares the result `first` of a search with those of searches with kernels of other profiles. Returns the
-/// best result, and its output followed by the outputs of the results that are smaller by at most 3. Steps
-/// and evaluations are totals over all searches.
+/// Compares the result `first` of a search, which started at `kernel`, with those of searches that start at
+/// this kernel with other profiles. Returns the best result, and its output followed by the outputs of the
+/// results that are smaller by at most 3. Steps and evaluations are totals over all searches.
 pub fn best_profile<T>(
     first: (SearchResult, T),
+    kernel: &Kernel,
     profiles: &[Profile],
-    mut search: impl FnMut(Profile) -> Result<(SearchResult, T)>,
+    mut search: impl FnMut(Kernel) -> Result<(SearchResult, T)>,
 ) -> Result<(SearchResult, Vec<T>)> {
     let mut results = vec![first];
-    for &profile in profiles {
-        results.push(search(profile)?);
+    // A kernel without stationary factors has no profile to change.
+    let alternatives = profiles.iter().map(|profile| kernel.with_profile(*profile));
+    for alternative in alternatives.filter(|alternative| alternative != kernel) {
+        results.push(search(alternative)?);
     }
     // The sort is stable: the first among equal results stays first.
     results.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));

@@ -419,8 +419,8 @@ impl Tuning {
             Ok((optimum, (process, warm_start)))
         };
         let first = best_search(start.clone(), smoother, search)?;
-        let (optimum, mut candidates) = best_profile(first, &self.profiles, |profile| {
-            search(CountProcess { kernel: start.kernel.with_profile(profile), ..start.clone() })
+        let (optimum, mut candidates) = best_profile(first, &start.kernel, &self.profiles, |kernel| {
+            search(CountProcess { kernel, ..start.clone() })
         })?;
         let (process, warm_start) = candidates.remove(0);
         let alternatives = candidates.into_iter().map(|(process, _)| process).collect();

@@ -370,8 +370,9 @@ impl SparseAggregateProcess {
             Ok((process.tune(targets, start, free.clone(), search.clone(), control)?, process))
         };
         let profiles = if free.contains(&0) { &self.profiles[..] } else { &[] };
-        let (optimum, mut processes) = search::best_profile(tune(self.clone())?, profiles, |profile| {
-            tune(Self { kernel: self.kernel.with_profile(profile), ..self.clone() })
+        let first = tune(self.clone())?;
+        let (optimum, mut processes) = search::best_profile(first, &self.kernel, profiles, |kernel| {
+            tune(Self { kernel, ..self.clone() })
         })?;
         Ok((optimum, processes.remove(0)))
     }

@@ -64,16 +64,18 @@ pub enum Conventions {
 /// Expression of the default kernel of rows, at which tuning starts, for standardised columns.
 pub const DEFAULT_KERNEL: &str = "rbf(length_scale=1, ard)";
 
-impl Conventions {
-    /// Returns the default kernel of the rows of these data: [`DEFAULT_KERNEL`].
+impl Aggregates {
+    /// Returns the default kernel of the rows, [`DEFAULT_KERNEL`] in units of their standard deviations.
     ///
     /// # Errors
     /// As [`KernelExpression::resolve`].
-    pub fn kernel(self, data: &Aggregates) -> Result<Kernel> {
-        let units = ColumnScaling::standardised(&data.rows);
-        KernelExpression::parse(DEFAULT_KERNEL)?.resolve(&data.rows, &units)
+    pub fn default_kernel(&self) -> Result<Kernel> {
+        let units = ColumnScaling::standardised(&self.rows);
+        KernelExpression::parse(DEFAULT_KERNEL)?.resolve(&self.rows, &units)
     }
+}
 
+impl Conventions {
     /// Returns the profiles that tuning compares with the Gaussian profile of the default kernel. With a
     /// Gaussian kernel intervals are too narrow if f is not as smooth as its functions. The published
     /// conventions compare none.
@@ -242,8 +244,7 @@ impl Tuning {
             mediation.ridge *= 10.0;
         }
         let first = best_search(start, [&noisier], |from| self.run(start, from, data, control))?;
-        let (run, mut processes) = best_profile(first, &self.profiles, |profile| {
-            let kernel = start.kernel.with_profile(profile);
+        let (run, mut processes) = best_profile(first, &start.kernel, &self.profiles, |kernel| {
             self.run(start, &AggregateGaussianProcess { kernel, ..start.clone() }, data, control)
         })?;
         let process = processes.remove(0);

@@ -3,7 +3,7 @@
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Bags, SparseAggregateProcess, TargetUnit, TunedAggregate, Tuning,
 };
-use riesz::kernel::Profile;
+use riesz::kernel::{ColumnScaling, KernelExpression, Profile};
 use riesz::{Kernel, Table};
 
 use crate::common::Stream;
@@ -66,4 +66,17 @@ fn profiles_are_chosen_by_their_evidence() {
     let (value, _) =
         chosen.log_marginal_likelihood(&data.rows, &data.bags, &data.targets, &fit.theta).unwrap();
     assert!((value - fit.log_marginal_likelihood).abs() < 1e-9, "{value}");
+}
+
+/// A kernel without stationary factors is tuned once.
+#[test]
+fn other_kernels_have_no_profiles() {
+    let data = kinks();
+    let kernel = KernelExpression::parse("polynomial(degree=2)").unwrap();
+    let kernel = kernel.resolve(&data.rows, &ColumnScaling::standardised(&data.rows)).unwrap();
+    let start = AggregateGaussianProcess::new(kernel, 0.03);
+    let plain = Tuning::default().tune(&start, &data).unwrap();
+    let compared =
+        Tuning { profiles: Profile::MATERN.to_vec(), ..Tuning::default() }.tune(&start, &data).unwrap();
+    assert!(compared.alternatives.is_empty() && compared.evaluations == plain.evaluations);
 }
