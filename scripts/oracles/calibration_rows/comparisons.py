@@ -186,8 +186,8 @@ def bags_of_items(seed):
     pairs = np.array([rng.choice(20, 2, replace=False) for _ in range(60)])
     model = riesz.PreferenceClassifier("utility", random_state=0).fit(items, design.duels)
     mean, std, probability = model.predict_bags(items, members, pairs)
-    of_pair = lambda pair: design.log_odds[np.ix_(bag_items[pair[0]], bag_items[pair[1]])].mean()
-    truth = np.array([of_pair(pair) for pair in pairs])
+    pair_log_odds = lambda pair: design.log_odds[np.ix_(bag_items[pair[0]], bag_items[pair[1]])].mean()
+    truth = np.array([pair_log_odds(pair) for pair in pairs])
     is_won = rng.random(len(truth)) < 1 / (1 + np.exp(-truth))
     return {
         "log odds of bags": Intervals.from_normal(truth, mean, std),

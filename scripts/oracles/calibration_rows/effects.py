@@ -88,13 +88,13 @@ def two_studies(seed):
     rng = generator(seed, "two studies")
     dose, mediator = rng.uniform(-2, 2, 80), rng.uniform(-3, 3, 80)
     amplitude, shift = rng.uniform(0.5, 1.5), rng.uniform(-1, 1)
-    of_dose = lambda t: t + 0.5 * np.sin(2 * t)
+    mediator_mean = lambda t: t + 0.5 * np.sin(2 * t)
     outcome = lambda m: amplitude * np.sin(m - shift) + 0.2 * m
-    study1 = pd.DataFrame({"dose": dose, "psa": of_dose(dose) + 0.3 * rng.normal(size=80)})
+    study1 = pd.DataFrame({"dose": dose, "psa": mediator_mean(dose) + 0.3 * rng.normal(size=80)})
     study2 = pd.DataFrame({"psa": mediator, "volume": outcome(mediator) + 0.3 * rng.normal(size=80)})
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     weights = weights / weights.sum()
-    effect = lambda t: outcome(of_dose(t)[:, None] + 0.3 * nodes) @ weights
+    effect = lambda t: outcome(mediator_mean(t)[:, None] + 0.3 * nodes) @ weights
     grid = np.linspace(-1.8, 1.8, 19)
     model = riesz.CausalFusion(treatment="dose", outcome="volume", randomized=True, random_state=0)
     model.fit([study1, study2])

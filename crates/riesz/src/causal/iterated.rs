@@ -91,8 +91,9 @@ pub(super) struct SetTreatments {
 /// The combination of the kernel of averaged covariates with the kernel of the other columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Combination {
+    /// The kernels are multiplied.
     Product,
-    /// Only in an effect of one stage.
+    /// The kernels are added, which only effects of one stage support.
     Sum,
 }
 
@@ -238,7 +239,8 @@ impl Averaged {
 
     /// Returns `K_z ω`, the mean of the kernel of each point with the members.
     fn mean_kernel_of_points(&self) -> Vec<f64> {
-        self.with_members.matvec(&self.population.weights)
+        // The embedding of a product kernel multiplies the row of each point by this mean.
+        self.query_embedding.row_map.transpose_times(&vec![1.0; self.points.rows()])
     }
 
     /// Returns the expected outcome minus its constant for each member (members × queries), from the
