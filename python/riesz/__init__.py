@@ -22,6 +22,7 @@ from ._explaining.global_importance import SageValues, SobolIndices, sage_values
 from ._explaining.indices import Semivalue
 from ._explaining.protection_path import ProtectionPath, protection_path
 from ._explaining.top_interactions import TopInteractions
+from ._models.average import ModelAverage
 from ._models.expansion import Expansion
 from ._models.multiplicative import odds_model
 from .discrepancy import KernelTestResult, hsic_test, mmd_test
@@ -85,6 +86,7 @@ __all__ = [
     "KernelTestResult",
     "MarginalProduct",
     "MediatorShares",
+    "ModelAverage",
     "Observational",
     "PreferenceClassifier",
     "PreferenceClusters",

@@ -29,6 +29,8 @@ __all__ = [
     "UnsupportedModelError",
     "__version__",
     "aggregate_evidence",
+    "average_from_bytes",
+    "average_to_bytes",
     "cluster_preferences",
     "codes",
     "column_suspicions",
@@ -62,6 +64,7 @@ __all__ = [
     "identify_effect",
     "importance_page",
     "importance_record",
+    "is_average",
     "join_bags",
     "kernel",
     "kernel_help",
@@ -297,6 +300,8 @@ class Explanation:
     def importance(self, output: int, level: float) -> dict[str, Any]: ...
     def svg(self, plot: str, output: int, row: int, max_display: int) -> str: ...
     def average(self, weights: NDArray[np.float64]) -> Explanation: ...
+    @staticmethod
+    def mixed(parts: list[tuple[float, Explanation]]) -> Explanation: ...
     @property
     def duels(self) -> str | None: ...
     @property
@@ -570,7 +575,15 @@ class Fitted:
     @property
     def log_marginal_likelihood(self) -> float | None: ...
     @property
+    def average(self) -> _Average | None: ...
+    @property
     def end(self) -> tuple[NDArray[np.float64], list[float]] | None: ...
+
+_Average = tuple[list[tuple[float, Expansion]], float]
+
+def average_to_bytes(best: Expansion, average: _Average, posterior: bool) -> bytes: ...
+def average_from_bytes(bytes: bytes) -> tuple[Expansion, _Average] | None: ...
+def is_average(bytes: bytes) -> bool: ...
 
 @final
 class AggregatePart:
@@ -722,10 +735,11 @@ def fit_preferences(
     form: str,
     tune: bool,
     restarts: int,
+    draws: int | None,
     seed: int,
 ) -> tuple[Fitted, FittedPrior]: ...
 def explain_duels(
-    model: Expansion,
+    models: list[tuple[float, Expansion]],
     rows: _Rows,
     absent: tuple[str, _Rows | None, list[float] | None, _Rows | None],
     groups: list[tuple[str, list[str]]],
@@ -836,7 +850,7 @@ def fit_landmarks(
     sizes: tuple[int, int, int, int, float],
 ) -> FittedLandmarks: ...
 def rank_preferences(
-    model: Expansion,
+    models: list[tuple[float, Expansion]],
     items: _Rows,
     context: list[float] | None,
     draws: int | None,

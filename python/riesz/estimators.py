@@ -59,7 +59,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from . import _core
 from . import kernels as rk
-from ._data.parameters import is_whole, positive_number, whole_number
+from ._data.parameters import hyperparameter_samples, is_whole, positive_number, whole_number
 from ._data.table_columns import column_units, read_categories, warn_of_numbers
 from ._data.types import (
     ColumnChoices,
@@ -80,6 +80,7 @@ from ._data.validation import (
     numbered,
     row_parts,
 )
+from ._models.average import ModelAverage
 from ._models.expansion import Expansion, deviations_of
 from ._models.fitted_attributes import (
     NO_PROBABILITIES,
@@ -1249,9 +1250,10 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
 
 
 class _Tuned:
-    """Mixin of the Gaussian processes: start values and tuning."""
+    """Mixin of the Gaussian processes: start values, tuning, and averages over hyper-parameters."""
 
     expansion_: Expansion
+    average_: ModelAverage | None = None
 
     def _start(self, X, names):
         also = ", or None for Constant(1) * RBF(1)"
@@ -1275,13 +1277,36 @@ class _Tuned:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _tune(self, model, X, names, target, **settings):
+        samples = hyperparameter_samples(self.n_hyperparameter_samples, 0, self.optimizer)
         settings["fixed_kernel"] = self.optimizer is None
+        settings["n_hyperparameter_samples"] = samples or 0
         settings["restarts"] = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         fit = self._fit(
             model, self._start(X, names), names, X, target, seed=self._seed(), stacklevel=4, **settings
         )
         self.log_marginal_likelihood_value_ = fit.log_marginal_likelihood
+        self.average_ = None
+        if fit.average is not None:
+            parts, effective = fit.average
+            if self._units:
+                parts = [(weight, model.with_units(self._units)) for weight, model in parts]
+            self.average_ = ModelAverage._of_fit(self.expansion_, (parts, effective))
         return fit
+
+    def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
+        """Writes the fitted model as a riesz model file, or the average over hyper-parameters as a file of
+        :class:`ModelAverage`, which the command line reads too.
+
+        Parameters
+        ----------
+        path : path
+        posterior : bool, default False
+            Whether the file also holds the posterior, which standard deviations and class probabilities
+            need: 4 n² bytes for n rows (16 MB for 2,000 rows), once per class if there are three or more,
+            and once per model of an average.
+        """
+        check_is_fitted(self)
+        (self.expansion_ if self.average_ is None else self.average_).save(path, posterior=posterior)
 
 
 class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned, _Regressor):
@@ -1308,6 +1333,12 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         The number of targets, which must be that of ``y``. scikit-learn needs it for draws before the fit,
         which riesz does not have.
     random_state : int, RandomState or None
+    n_hyperparameter_samples : int, default 0
+        Number of samples of the hyper-parameters from their posterior over which predictions are averaged, 64
+        for example; 0 takes the best ones. Intervals then include the uncertainty of the hyper-parameters,
+        which matters for few rows. Their priors are weakly informative and centered at the start values, so
+        give a kernel with plausible ones, such as ``RBF("median")``. A sample takes as long as a fit without
+        tuning.
     n_inducing : int, default None
         Number of inducing points (Titsias 2009), for many rows. The points are means of clusters of rows, and
         the cost grows linearly with the rows instead of with their cube. Tuning uses at most 20,000 rows.
@@ -1333,6 +1364,10 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
     kernel_ : riesz.kernels.Kernel
         The tuned kernel; for one target in squared units of the target.
     expansion_ : Expansion
+        The model with the best hyper-parameters.
+    average_ : ModelAverage or None
+        With ``n_hyperparameter_samples``, the average, which all methods of the estimator and explanations
+        use.
     n_features_in_ : int
     feature_names_in_ : array of shape (d,)
         Names of the columns of a data frame.
@@ -1360,6 +1395,7 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         copy_X_train: bool = True,
         n_targets: int | None = None,
         random_state: RandomState = None,
+        n_hyperparameter_samples: int = 0,
         n_inducing: int | None = None,
         columns: ColumnChoices | None = None,
     ) -> None:
@@ -1371,6 +1407,7 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         self.copy_X_train = copy_X_train
         self.n_targets = n_targets
         self.random_state = random_state
+        self.n_hyperparameter_samples = n_hyperparameter_samples
         self.n_inducing = n_inducing
         self.columns = columns
 
@@ -1423,6 +1460,11 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         std : array of the same shape, with ``return_std``
         cov : array of shape (rows, rows) or (rows, rows, targets), with ``return_cov``
         """
+        check_is_fitted(self)
+        if self.average_ is not None:
+            moments = self.average_._moments(_rows(self, X), return_std, return_cov)
+            moments = tuple(array[..., 0] if self._one_target else array for array in moments)
+            return moments if len(moments) > 1 else moments[0]
         mean = super().predict(X)
         if not (return_std or return_cov):
             return mean
@@ -1443,8 +1485,12 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         array of shape (rows, n_samples) or (rows, targets, n_samples)
         """
         check_is_fitted(self)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
-        drawn = self.expansion_._core.sample(_rows(self, X), whole_number("n_samples", n_samples, 1), seed)
+        if self.average_ is not None:
+            drawn = self.average_._drawn(_rows(self, X), n_samples, random_state)
+        else:
+            count = whole_number("n_samples", n_samples, 1)
+            seed = int(check_random_state(random_state).randint(2**31 - 1))
+            drawn = self.expansion_._core.sample(_rows(self, X), count, seed)
         return drawn[0] if self._one_target else np.moveaxis(drawn, 0, 1)
 
 
@@ -1472,6 +1518,8 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         For pairs of classes use ``sklearn.multiclass.OneVsOneClassifier``.
     n_jobs : None or -1
         Without effect: the fit runs on all cores.
+    n_hyperparameter_samples : int, default 0
+        As for :class:`GaussianProcessRegressor`; not with ``n_landmarks``.
     n_landmarks : int, default None
         For two classes: maximum number of landmarks, for many rows. Each Newton step takes one pass over the
         rows, and the kernel is tuned on 1,000 rows. ``None`` uses the dense fit.
@@ -1487,6 +1535,10 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
     kernel_ : riesz.kernels.Kernel
         The tuned kernel.
     expansion_ : Expansion
+        The model with the best hyper-parameters.
+    average_ : ModelAverage or None
+        With ``n_hyperparameter_samples``, the average, which all methods of the estimator and explanations
+        use.
     n_features_in_ : int
     feature_names_in_ : array of shape (d,)
         Names of the columns of a data frame.
@@ -1512,6 +1564,7 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         random_state: RandomState = None,
         multi_class: str = "one_vs_rest",
         n_jobs: int | None = None,
+        n_hyperparameter_samples: int = 0,
         n_landmarks: int | None = None,
         columns: ColumnChoices | None = None,
     ) -> None:
@@ -1524,6 +1577,7 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         self.random_state = random_state
         self.multi_class = multi_class
         self.n_jobs = n_jobs
+        self.n_hyperparameter_samples = n_hyperparameter_samples
         self.n_landmarks = n_landmarks
         self.columns = columns
 
@@ -1575,8 +1629,45 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
                 f"there are {len(self.classes_)} classes, each with its latent function: "
                 "expansion_.predict_link(X, return_std=True) has them all"
             )
+        if self.average_ is not None:
+            mean, std = self.average_._moments(_rows(self, X), True, False)
+            return mean[:, 0], std[:, 0] ** 2
         mean, std = self.expansion_.predict_link(X, return_std=True)
         return mean, std**2
+
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Returns the probabilities of the classes, averaged over the posterior of the latent functions.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows, classes)
+        """
+        check_is_fitted(self)
+        if self.average_ is None:
+            return super().predict_proba(X)
+        rows = _rows(self, X)
+        parts = [np.asarray(model._core.probabilities(rows)) for model in self.average_.models]
+        return self.average_._mean(parts)
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Returns the most probable classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, d)
+
+        Returns
+        -------
+        array of shape (rows,)
+        """
+        check_is_fitted(self)
+        if self.average_ is None:
+            return super().predict(X)
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 def imported(model: _KernelMachine) -> Read:

@@ -124,7 +124,7 @@ def test_tuned_models_predict_and_explain_rates(world):
     assert np.array_equal(again.predict(rows), model.predict(rows))
 
 
-def test_averages_are_mixtures(world):
+def test_averages_are_mixtures(world, tmp_path):
     rows, bags = world
     columns = {"bag": "district", "target": "cases", "weight": "people"}
     model = riesz.AggregateCountProcess(
@@ -170,8 +170,9 @@ def test_averages_are_mixtures(world):
     )
     assert plain.dispersion_ > 0 and plain.effective_sample_size_ is None
     assert np.mean(model.loo_.std) > 0.8 * np.mean(plain.loo_.std)
-    with pytest.raises(ValueError, match="an average of"):
-        model.save("unused")
+    model.save(tmp_path / "counts.riesz", posterior=True)
+    average = riesz.ModelAverage.load(tmp_path / "counts.riesz")
+    np.testing.assert_array_equal(average.weights, [part.weight for part in model._parts])
     with pytest.raises(ValueError, match="return_std of a mean of probabilities"):
         binomial = riesz.AggregateCountProcess(KERNEL, family="binomial", optimizer=None)
         binomial.fit(rows, bags, bag="district", target="won", trials="trials", weight="people").predict_bags(

@@ -34,7 +34,7 @@ def fitted(model="utility", duels=DUELS, items=ITEMS, outcome=WON, settings=None
 
 
 def test_home_advantage():
-    model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON, home=HOME)
+    model = riesz.PreferenceClassifier("utility", ability=False).fit(ITEMS, DUELS, outcome=WON, home=HOME)
     assert model.home_variance_ > 0.1 and model.ability_variance_ == 0.0
     home, away, neutral = (
         model.decision_function(LEFT_ROWS, RIGHT_ROWS, home=side) for side in ("left", "right", None)
@@ -55,7 +55,8 @@ def test_names_have_abilities():
     equal_items = ITEMS.assign(power=0.0, weight=0.0)
     abilities = rng.normal(scale=2, size=20)
     won = (rng.random(COUNT) < 1 / (1 + np.exp(abilities[RIGHT] - abilities[LEFT]))).astype(float)
-    model = riesz.PreferenceClassifier("utility", ability=True).fit(equal_items, DUELS, outcome=won)
+    model = riesz.PreferenceClassifier("utility", ability=True, n_hyperparameter_samples=0)
+    model.fit(equal_items, DUELS, outcome=won)
     assert model.ability_variance_ > 0.1
     best, worst = equal_items.iloc[[abilities.argmax()]], equal_items.iloc[[abilities.argmin()]]
     assert model.predict_proba(best, worst)[0, 1] > 0.7
@@ -68,16 +69,99 @@ def test_names_have_abilities():
         equal_items[:1], equal_items[:1], return_std=True, ids=(["new"], ["other"])
     )
     np.testing.assert_allclose([mean[0], sd[0] ** 2], [0, 2 * model.ability_variance_], atol=1e-9)
-    with pytest.raises(ValueError, match="say who they are"):
-        model.predict(best.to_numpy(), worst.to_numpy())
-    plain = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=won)
-    with pytest.raises(ValueError, match="ability=False"):
+    # Features that all items have in common do not tell which one it is.
+    mean, sd = model.decision_function(best.to_numpy(), worst.to_numpy(), return_std=True)
+    assert mean[0] == sd[0] == 0
+    plain = riesz.PreferenceClassifier("utility", ability=False).fit(ITEMS, DUELS, outcome=won)
+    with pytest.raises(ValueError, match="without abilities"):
         plain.predict(LEFT_ROWS, RIGHT_ROWS, ids=(["a"], ["b"]))
+    with pytest.raises(ValueError, match="ability = 'yes'"):
+        riesz.PreferenceClassifier(ability="yes").fit(ITEMS, DUELS, outcome=won)
+
+
+def test_abilities_are_a_default():
+    for model in ("nested", "utility", "generalised"):
+        fit = riesz.PreferenceClassifier(model, n_hyperparameter_samples=0).fit(ITEMS, DUELS, outcome=WON)
+        assert (fit.ability_variance_ > 0) == (model != "generalised")
+    for settings in ({"ability": False}, {"optimizer": None}):
+        assert fitted(settings=settings).ability_variance_ == 0
+    named = riesz.PreferenceClassifier("utility").fit(None, DUELS, outcome=WON)
+    explicit = riesz.PreferenceClassifier("utility", ability=True).fit(None, DUELS, outcome=WON)
+    assert named.ability_variance_ == explicit.ability_variance_ > 0
+
+
+@pytest.mark.parametrize("n_landmarks", [None, "all"])
+def test_items_are_recognised_by_labels_or_features(n_landmarks, tmp_path):
+    settings = {"ability": True, "n_landmarks": n_landmarks}
+    model = fitted(settings=settings)
+    ids = list(LEFT_ROWS.index), list(RIGHT_ROWS.index)
+    expected = model.decision_function(LEFT_ROWS, RIGHT_ROWS)
+    rows = LEFT_ROWS.to_numpy(), RIGHT_ROWS.to_numpy()
+    by_number = fitted(settings=settings, items=ITEMS.to_numpy(), duels=np.column_stack([LEFT, RIGHT]))
+    numbered = [side.reset_index(drop=True) for side in (LEFT_ROWS, RIGHT_ROWS)]
+    for recognised in (
+        model.decision_function(*rows),
+        model.decision_function(*rows, ids=ids),
+        model.decision_function(*numbered),
+        model.decision_function(*ids),
+        by_number.decision_function(*rows),
+        by_number.decision_function(*numbered),
+        by_number.decision_function(*rows, ids=(["0", "1", "2", "3", "4"], ["5", "6", "7", "8", "9"])),
+    ):
+        np.testing.assert_allclose(recognised, expected, atol=1e-9)
+    # A label that the model does not know, or other features, are those of a new item.
+    new = model.decision_function(*rows, ids=(["new"] * 5, ids[1]))
+    assert abs(new - expected).max() > 1e-3
+    renamed = LEFT_ROWS.set_axis([f"new {i}" for i in range(5)])
+    np.testing.assert_allclose(model.decision_function(renamed, RIGHT_ROWS), new, atol=1e-9)
+    moved = rows[0] + 1e-9
+    np.testing.assert_allclose(model.decision_function(moved, rows[1]), new, atol=1e-6)
+    # Two new items with equal features are equal if nothing else is known of them.
+    mean, std = model.decision_function(moved, moved, return_std=True)
+    assert (mean == 0).all() and (std < 1e-6).all()
+    mean, std = model.decision_function(moved, moved, return_std=True, ids=(["a"] * 5, ["b"] * 5))
+    assert abs(mean).max() < 1e-6 and (std > 0.9 * np.sqrt(2 * model.ability_variance_)).all()
+    # One row for all duels.
+    np.testing.assert_allclose(model.decision_function(rows[0][:1], rows[1])[0], expected[0], atol=1e-9)
+    if n_landmarks is None:
+        model.save(tmp_path / "m.riesz")
+        again = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
+        np.testing.assert_allclose(again.decision_function(*rows), expected, atol=1e-9)
+        np.testing.assert_allclose(again.decision_function(LEFT_ROWS, RIGHT_ROWS), expected, atol=1e-9)
+    else:
+        model.save(tmp_path / "m.riesz")
+        again = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
+        np.testing.assert_allclose(again.decision_function(LEFT_ROWS, RIGHT_ROWS), expected, atol=1e-6)
+        with pytest.raises(ValueError, match="say who they are"):
+            again.predict(*rows)
+
+
+def test_an_ability_is_a_player():
+    model = fitted(settings={"ability": True})
+    why = model.explain(LEFT_ROWS, RIGHT_ROWS)
+    assert why.feature_names == ["power", "weight", "ability"]
+    np.testing.assert_allclose(
+        why.values.sum(axis=1), model.decision_function(LEFT_ROWS, RIGHT_ROWS), atol=1e-9
+    )
+    # Abilities add up with everything else, and a new item has none on average.
+    new = model.decision_function(LEFT_ROWS, RIGHT_ROWS, ids=(["new"] * 5, ["other"] * 5))
+    np.testing.assert_allclose(why.values[:, 2], why.values.sum(axis=1) - new, atol=1e-9)
+
+
+def test_new_items_are_ranked_with_abilities_of_their_own():
+    model = fitted(settings={"ability": True})
+    new = pd.DataFrame(np.zeros((2, 2)), columns=ITEMS.columns, index=["new", "other"])
+    ranking = riesz.preference.rankability(model, new, random_state=0)
+    # Each utility is half of the log odds between the two, whose variance is that of two abilities.
+    half_width = 1.959964 * np.sqrt(2 * model.ability_variance_) / 2
+    np.testing.assert_allclose(ranking.utility, 0, atol=1e-9)
+    np.testing.assert_allclose(ranking.utility_interval, [[-half_width, half_width]] * 2, rtol=1e-6)
 
 
 def test_contexts_reverse_outcomes():
-    model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON, contexts=CONTEXTS)
-    context_free = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON)
+    plain = {"ability": False, "n_hyperparameter_samples": 0}
+    model = riesz.PreferenceClassifier("utility", **plain).fit(ITEMS, DUELS, outcome=WON, contexts=CONTEXTS)
+    context_free = riesz.PreferenceClassifier("utility", **plain).fit(ITEMS, DUELS, outcome=WON)
     assert model.log_marginal_likelihood_value_ > context_free.log_marginal_likelihood_value_ + 5
     assert 0 < model.shared_context_fraction_ < 1 and context_free.shared_context_fraction_ == 1
     strong, weak = ITEMS.sort_values("power").iloc[[-1]], ITEMS.sort_values("power").iloc[[0]]
@@ -132,7 +216,8 @@ def test_users_have_preferences_in_common():
 
 def test_ties_can_be_outcomes(tmp_path):
     drawn = np.where(rng.random(COUNT) < 0.3, 0.5, WON)
-    model = riesz.PreferenceClassifier("utility", ties="model").fit(ITEMS, DUELS, outcome=drawn)
+    model = riesz.PreferenceClassifier("utility", ties="model", n_hyperparameter_samples=0)
+    model.fit(ITEMS, DUELS, outcome=drawn)
     assert list(model.classes_) == ["right", "left", "tie"] and model.margin_ > 0.1
     probabilities = model.predict_proba(LEFT_ROWS, RIGHT_ROWS)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)

@@ -190,5 +190,7 @@ def test_abilities_and_homes_are_ranked():
     mean, sd = model.decision_function(left, right, return_std=True)
     np.testing.assert_allclose(ranking.utility, mean.reshape(4, 4).mean(axis=1), atol=1e-9)
     assert (ranking.utility_interval[:, 0] <= ranking.utility).all() and sd.max() > 0
-    with pytest.raises(ValueError, match="say who the items are"):
-        rankability(model, ITEMS.to_numpy())
+    # Items of the fit are recognised by their features as well, and by default all of them are ranked.
+    for items in (ITEMS.to_numpy(), None):
+        again = rankability(model, items, n_samples=2000, random_state=0)
+        np.testing.assert_allclose(again.utility, ranking.utility, atol=1e-9)

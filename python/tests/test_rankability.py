@@ -39,7 +39,7 @@ def test_shares_and_ranks_match_all_pairs():
     np.testing.assert_allclose(ranking.cyclic_share, 1 - (gradient**2).sum() / (flow**2).sum(), atol=1e-9)
     assert (ranking.rank == 1 + (utility > utility[:, None]).sum(axis=1)).all()
     # The same quantities from independent joint draws, with the covariance of all pairs.
-    draws = model.expansion_.sample(model.pair_features(items[left], items[right]), 2000, random_state=1)
+    draws = model.average_.sample(model.pair_features(items[left], items[right]), 2000, random_state=1)
     flows = np.zeros((2000, 20, 20))
     flows[:, left, right] = draws.T
     flows -= flows.transpose(0, 2, 1)

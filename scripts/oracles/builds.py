@@ -198,7 +198,21 @@ def effect_cases():
         table = str(DATA / f"tests/data/{name}.csv")
         yield (
             f"causal effect {name}",
-            [["causal", "effect", table, "--graph", graph, "--treatment", treatment, "--outcome", "Y", "-o", "OUT"]],
+            [
+                [
+                    "causal",
+                    "effect",
+                    table,
+                    "--graph",
+                    graph,
+                    "--treatment",
+                    treatment,
+                    "--outcome",
+                    "Y",
+                    "-o",
+                    "OUT",
+                ]
+            ],
         )
 
 

@@ -20,6 +20,7 @@ use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::input::{OpenTable, described};
 use crate::io::model_rows::ModelRows;
+use crate::io::models::ModelOrAverage;
 use crate::io::output::Output;
 use crate::program::{self, ProgramError};
 use crate::question_args::{
@@ -52,7 +53,7 @@ type Explain<'a> = Box<dyn FnMut(&Table, &[usize]) -> Result<Explanation> + 'a>;
 /// A model or a program that is ready to explain the rows of a table.
 pub struct Explaining<'a> {
     explain: Explain<'a>,
-    /// The model; `None` for a program, or if the variance is explained.
+    /// The model; `None` for a program or an average, or if the variance is explained.
     saved: Option<&'a SavedModel>,
     /// Whether class probabilities are explained.
     probabilities: bool,
@@ -80,7 +81,7 @@ impl<'a> Explaining<'a> {
         {
             return Self::from_predictions(model, rows, request, &reason, console);
         }
-        let Prepared { explainer, probabilities, rows, facts, width } =
+        let Prepared { explainer, probabilities, rows, facts, width, .. } =
             Prepared::new(model, rows, request, None, console)?;
         let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
         let (has_orders, variance) = (settings.value("n_orders").is_some(), request.variance);
@@ -100,6 +101,53 @@ impl<'a> Explaining<'a> {
             facts,
             width,
         })
+    }
+
+    /// Prepares a model or an average that was [admitted](CellArgs::admit_average), with its file. The values
+    /// of an average are means of those of its models.
+    pub fn of_average(
+        (model, file): (&'a ModelOrAverage, &Path),
+        rows: OpenTable,
+        request: &ExplainRequest<'_>,
+        console: &Console,
+    ) -> Result<Self> {
+        let best = (&model.best, file);
+        if model.average.is_none() {
+            return Self::new(best, rows, request, console);
+        }
+        let refused = |reason: &str| {
+            let name = file.display();
+            Err(Failure::input(format!("{name} is an average of models over hyper-parameters: {reason}")))
+        };
+        if request.variance {
+            return refused("--variance explains the variance of one model: leave it out");
+        }
+        if let Some(reason) = prediction_reason(request.game, best.0)? {
+            return refused(&format!("its values are computed from kernels, but {reason}"));
+        }
+        let Prepared { question, probabilities, rows, mut facts, width, .. } =
+            Prepared::new(best, rows, request, None, console)?;
+        if probabilities {
+            return refused("its probabilities are not explained: leave --probabilities out");
+        }
+        let explainers = model.parts().into_iter().map(|part| {
+            let explainer = Explainer::new(part.model, question.clone())?.with_posterior(part.covariance)?;
+            Ok((part.weight, explainer))
+        });
+        let explainers = explainers.collect::<riesz::Result<Vec<_>>>()?;
+        facts.push(CardEntry::new("models of the average over hyper-parameters", explainers.len()));
+        let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
+        let has_orders = settings.value("n_orders").is_some();
+        let explain = Box::new(move |table: &Table, _: &[usize]| {
+            let explain_part = |(weight, explainer): &(f64, Explainer<'_>)| {
+                explainer.explain(table).map(|explanation| (*weight, explanation))
+            };
+            let parts = explainers.iter().map(explain_part).collect::<riesz::Result<Vec<_>>>();
+            let mixed = parts.and_then(|parts| Explanation::mixed(&parts));
+            mixed.map_err(|error| settings.about_rows(error, &name))
+        });
+        let (saved, selected) = (None, None);
+        Ok(Self { explain, saved, probabilities, rows, selected, has_orders, facts, width })
     }
 
     /// Prepares a model whose values are computed from its own predictions, for the given reason.
@@ -271,6 +319,7 @@ impl<'a> Explaining<'a> {
 pub struct Prepared<'a> {
     /// The explainer, with the posterior if there is one.
     pub explainer: Explainer<'a>,
+    question: Question,
     /// Whether class probabilities are explained.
     probabilities: bool,
     /// The rows, in chunks.
@@ -307,8 +356,8 @@ impl<'a> Prepared<'a> {
         let uncertainty = if request.variance { "--variance" } else { "--covariance" };
         let (game, is_uncertain) = (request.game, request.variance || covariance);
         let lacks_rows = is_uncertain && game.background.is_none() && game.baseline.is_none();
-        let explainer =
-            Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
+        let explainer = Explainer::new(&saved.model, question.clone())
+            .and_then(|e| e.with_posterior(saved.covariance.as_ref()));
         let explainer = explainer.map_err(|error| match error {
             Error::Parameter { name, .. } if name == "game" && lacks_rows => Failure::input(format!(
                 "{uncertainty} needs rows from which absent features take their values: give --background \
@@ -335,7 +384,7 @@ impl<'a> Prepared<'a> {
         facts.extend(bound);
         let policy = request.cells.for_model(&saved.model.support_points)?;
         let rows = ModelRows::new(rows, saved.model.columns(), policy, width)?.with_units_of(&saved.model);
-        Ok(Self { explainer, probabilities, rows, facts, width })
+        Ok(Self { explainer, question, probabilities, rows, facts, width })
     }
 }
 

@@ -4,7 +4,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that `--help` leaves out where a command has them and does not require them.
-const ADVANCED: [&str; 64] = [
+const ADVANCED: [&str; 65] = [
     // Reading tables.
     "delimiter",
     "decimal",
@@ -62,6 +62,7 @@ const ADVANCED: [&str; 64] = [
     "max-display",
     "title",
     // Duels.
+    "ability",
     "wins",
     "drop-self",
     "context-landmarks",

@@ -16,6 +16,7 @@ pub mod kmeans;
 pub mod lbfgsb;
 pub mod linalg;
 pub mod memory;
+pub mod model_average;
 pub mod model_card;
 pub mod name_lists;
 pub mod posterior;

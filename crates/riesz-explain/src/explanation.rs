@@ -3,6 +3,7 @@
 
 mod average;
 mod duels;
+mod mixture;
 pub mod normal;
 mod top;
 mod uncertainty;

@@ -6,6 +6,6 @@ pub mod fit;
 pub mod gp;
 
 pub(crate) use riesz_core::{
-    checks, control, error, kernel, kernel_model, kmeans, lbfgsb, linalg, memory, model_card, posterior,
-    random, setting_schema, simd, table,
+    checks, control, error, kernel, kernel_model, kmeans, lbfgsb, linalg, memory, model_average, model_card,
+    posterior, random, setting_schema, simd, table,
 };

@@ -262,6 +262,13 @@ impl Explanation {
         Ok(Self::new(py.detach(mean).map_err(raise)?, None))
     }
 
+    /// The explanation of a mixture of models, from those of its models with their weights.
+    #[staticmethod]
+    fn mixed(py: Python<'_>, parts: Vec<(f64, Py<Self>)>) -> PyResult<Self> {
+        let parts: Vec<_> = parts.iter().map(|(weight, part)| (*weight, part.get().inner.clone())).collect();
+        Ok(Self::new(py.detach(|| riesz::Explanation::mixed(&parts)).map_err(raise)?, None))
+    }
+
     /// The duels of the rows, as JSON; `None` for other models.
     #[getter]
     fn duels(&self) -> PyResult<Option<String>> {

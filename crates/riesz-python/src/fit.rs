@@ -5,9 +5,13 @@ use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use riesz::fit::{FitTask, ModelKind, Penalty, WarmStart};
+use riesz::format::average::SavedAverage;
+use riesz::format::model::SavedModel;
+use riesz::model_average::{ModelAverage, WeightedModel};
 use riesz::question::Subject;
-use riesz::{Kernel, Matrix};
+use riesz::{Kernel, Matrix, format};
 use serde_json::Value;
 
 use crate::question::Settings;
@@ -69,6 +73,60 @@ pub enum Target<'py> {
     Numbers(PyReadonlyArray2<'py, f64>),
 }
 
+/// An average over hyper-parameters: weights and models, and the effective sample size.
+pub(crate) type Average = (Vec<(f64, Py<Expansion>)>, f64);
+
+/// Converts an average for Python.
+pub(crate) fn average_for_python(py: Python<'_>, average: ModelAverage) -> PyResult<Average> {
+    let models = average.models.into_iter().map(|part| {
+        let covariance = part.covariance.map(Arc::new);
+        let model = Expansion { model: Arc::new(part.model), covariance, groups: None };
+        Ok((part.weight, Py::new(py, model)?))
+    });
+    Ok((models.collect::<PyResult<_>>()?, average.effective_sample_size))
+}
+
+/// The file of an average with its best model; with posteriors if `posterior` is true.
+#[pyfunction]
+pub fn average_to_bytes<'py>(
+    py: Python<'py>,
+    best: &Expansion,
+    average: Average,
+    posterior: bool,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (models, effective_sample_size) = average;
+    let saved = |model: &Expansion| SavedModel {
+        model: (*model.model).clone(),
+        covariance: model.covariance.as_deref().filter(|_| posterior).cloned(),
+        groups: model.groups.clone(),
+    };
+    let models = models.iter().map(|(weight, part)| {
+        let SavedModel { model, covariance, .. } = saved(part.get());
+        WeightedModel { weight: *weight, model, covariance }
+    });
+    let average = ModelAverage { models: models.collect(), effective_sample_size };
+    let file = SavedAverage { best: saved(best), average };
+    Ok(PyBytes::new(py, &format::average::to_bytes(&file).map_err(refuse)?))
+}
+
+/// Whether bytes are the file of an average.
+#[pyfunction]
+pub fn is_average(bytes: &[u8]) -> bool {
+    format::average::recognises(bytes)
+}
+
+/// The best model and the average of a file; `None` if it is not the file of an average.
+#[pyfunction]
+pub fn average_from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Option<(Expansion, Average)>> {
+    if !format::average::recognises(bytes) {
+        return Ok(None);
+    }
+    let SavedAverage { best, average } = format::average::from_bytes(bytes).map_err(refuse)?;
+    let SavedModel { model, covariance, groups } = best;
+    let best = Expansion { model: Arc::new(model), covariance: covariance.map(Arc::new), groups };
+    Ok(Some((best, average_for_python(py, average)?)))
+}
+
 /// A fitted model with the results of its fit; see [`riesz::fit::Fitted`].
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct Fitted {
@@ -80,6 +138,8 @@ pub struct Fitted {
     pub(crate) support: Option<Vec<usize>>,
     pub(crate) noise: Option<f64>,
     pub(crate) log_marginal_likelihood: Option<f64>,
+    /// The average over hyper-parameters.
+    pub(crate) average: Option<Average>,
     /// The coefficients and intercepts at which Newton's method ended.
     pub(crate) end: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
 }
@@ -124,6 +184,7 @@ pub fn fit(
         PyResult::Ok((coef.unbind(), intercept))
     });
     let covariance = fit.covariance.map(Arc::new);
+    let average = fit.average.map(|average| average_for_python(py, average));
     Ok(Fitted {
         model: Py::new(py, Expansion { model: Arc::new(fit.model), covariance, groups: None })?,
         warnings: fit.warnings,
@@ -132,6 +193,7 @@ pub fn fit(
         support: fit.support,
         noise: fit.noise,
         log_marginal_likelihood: fit.log_marginal_likelihood,
+        average: average.transpose()?,
         end: end.transpose()?,
     })
 }

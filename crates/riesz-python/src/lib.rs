@@ -767,7 +767,7 @@ mod _core {
     use super::black_box::{kernel_shap, permutation};
 
     #[pymodule_export]
-    use super::fit::{Fitted, fit, functionals};
+    use super::fit::{Fitted, average_from_bytes, average_to_bytes, fit, functionals, is_average};
 
     #[pymodule_export]
     use super::nystrom::{

@@ -6,19 +6,21 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::embedding::{Conditioning, Ridge};
+use riesz::fit::PosteriorMixture;
 use riesz::game::Background;
 use riesz::kernel::ColumnScaling;
 use riesz::linalg::Sparse;
+use riesz::model_average::{ModelAverage, ModelPart, few_samples_warning};
 use riesz::model_card::CardEntry;
 use riesz::preference::{
     ContextKernel, DuelEntries, DuelGame, DuelLogOdds, DuelQuestion, Duels, HomeSide, Inference, ItemBags,
-    MissingOutcome, PairKernel, PreferenceFit, PreferenceProcess, Record, default_kernel, differences,
-    explain, prepare_entries,
+    MissingOutcome, PairKernel, PreferenceFit, PreferenceProcess, Record, differences, explain_average,
+    prepare_entries,
 };
 use riesz::{AggregatePrediction, Error, Kernel, Matrix, Table};
 
 use crate::explanation::Explanation;
-use crate::fit::Fitted;
+use crate::fit::{Fitted, average_for_python};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, explained, raise, refuse, sample};
 
@@ -172,6 +174,11 @@ impl Circumstances<'_> {
         Ok(PreparedDuels { items: table, bags, duels })
     }
 
+    /// The items' names, if items have abilities.
+    pub(crate) fn names(&self) -> Option<&[String]> {
+        self.names.as_deref()
+    }
+
     /// Sets the process up for duels between items.
     pub(crate) fn between_items(
         self,
@@ -213,12 +220,12 @@ impl FittedPrior {
 /// one of abilities alone. A kernel of `None` is the default one.
 pub(crate) fn process(kernel: Option<&str>, form: &str, items: &Table) -> PyResult<PreferenceProcess> {
     let names_only = items.width() == 0;
-    let kernel = match kernel {
-        _ if names_only => Kernel::constant(1.0),
-        Some(kernel) => crate::fit::kernel(kernel)?,
-        None => default_kernel(items, &ColumnScaling::standardised(items)).map_err(raise)?,
+    let mut process = match kernel {
+        _ if names_only => PreferenceProcess::new(Kernel::constant(1.0)),
+        Some(kernel) => PreferenceProcess::new(crate::fit::kernel(kernel)?),
+        None => PreferenceProcess::with_default_kernel(items, &ColumnScaling::standardised(items))
+            .map_err(raise)?,
     };
-    let mut process = PreferenceProcess::new(kernel);
     let (has_utility, has_generalised) = match form {
         _ if names_only => (false, false),
         "nested" => (true, true),
@@ -247,6 +254,7 @@ pub fn fit_preferences(
     form: &str,
     tune: bool,
     restarts: usize,
+    draws: Option<usize>,
     seed: u64,
 ) -> PyResult<(Fitted, FittedPrior)> {
     let items = sample(items)?;
@@ -254,15 +262,26 @@ pub fn fit_preferences(
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
     let data = circumstances.prepare(&mut process, items, duels)?;
     let stop = process.stop.clone();
-    let work = move || -> Result<PreferenceFit, Error> {
+    let work = move || -> Result<(PreferenceFit, Option<ModelAverage>), Error> {
         let PreparedDuels { items, bags, duels } = &data;
-        match bags {
+        let fit = match bags {
             Some(bags) => process.fit_bags(items, bags, duels),
             None => process.fit(items, duels),
-        }
+        }?;
+        let draws = draws.unwrap_or_else(|| process.default_draws(duels));
+        let average = (draws > 0).then(|| match bags {
+            Some(bags) => process.average_bags(&fit, items, bags, duels, draws),
+            None => process.average(&fit, items, duels, draws),
+        });
+        Ok((fit, average.transpose()?.map(PosteriorMixture::into_models)))
     };
-    let PreferenceFit { model, covariance, prior, margin, log_marginal_likelihood, steps, warnings, .. } =
-        interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let (fit, average) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let few_samples = average.as_ref().and_then(|average| few_samples_warning(average.effective_sample_size));
+    let average = average.map(|average| average_for_python(py, average)).transpose()?;
+    let PreferenceFit {
+        model, covariance, prior, margin, log_marginal_likelihood, steps, mut warnings, ..
+    } = fit;
+    warnings.extend(few_samples);
     let tuned_prior = FittedPrior::from_kernel(&prior, margin)?;
     let model = Expansion { model: Arc::new(model), covariance: Some(Arc::new(covariance)), groups: None };
     let fitted = Fitted {
@@ -273,6 +292,7 @@ pub fn fit_preferences(
         support: None,
         noise: None,
         log_marginal_likelihood: Some(log_marginal_likelihood),
+        average,
         end: None,
     };
     Ok((fitted, tuned_prior))
@@ -322,12 +342,13 @@ type Called = (Vec<String>, Vec<String>, Option<Shares>);
 /// The duel of each row, and the row's weight in it.
 type Shares = (Vec<usize>, Vec<f64>);
 
-/// Explains duels, given as wide rows. Explanations of bags are means of the explanations of their members.
+/// Explains duels, given as wide rows, under a model or a mixture of models with their weights. Explanations
+/// of bags are means of the explanations of their members.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn explain_duels(
     py: Python<'_>,
-    model: &Expansion,
+    models: Vec<(f64, Py<Expansion>)>,
     rows: NamedRows<'_>,
     absent: Absent<'_>,
     groups: Vec<(String, Vec<String>)>,
@@ -359,14 +380,21 @@ pub fn explain_duels(
     let contexts = contexts.map(sample).transpose()?.map(Background::from);
     let index = index.parse().map_err(raise)?;
     let question = DuelQuestion { game, contexts, groups, index, covariance, shifts, permutations, seed };
-    let (rows, model, posterior) = (sample(rows)?, model.model.clone(), model.covariance.clone());
+    let rows = sample(rows)?;
+    let models: Vec<_> = (models.iter().map(|(weight, model)| (*weight, model.get())))
+        .map(|(weight, part)| (weight, part.model.clone(), part.covariance.clone()))
+        .collect();
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let worker_stop = stop.clone();
     let work = move || {
-        let covariance = posterior.as_deref();
-        let explanation =
-            differences(&explain(&model, covariance, &rows, &question, &worker_stop, &progress)?)?;
-        named(explanation, (&model, covariance, &rows), called)
+        let parts = models.iter().map(|(weight, model, covariance)| ModelPart {
+            weight: *weight,
+            model,
+            covariance: covariance.as_deref(),
+        });
+        let parts: Vec<ModelPart<'_>> = parts.collect();
+        let explanation = differences(&explain_average(&parts, &rows, &question, &worker_stop, &progress)?)?;
+        named(explanation, (&parts, &rows), called)
     };
     let explanation = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     explained(py, Some(explanation), None)
@@ -375,11 +403,11 @@ pub fn explain_duels(
 /// Adds the names and the win probabilities of duels to an explanation, and averages explanations of bags.
 fn named(
     mut explanation: riesz::Explanation,
-    (model, covariance, rows): (&riesz::KernelExpansion, Option<&riesz::PosteriorCovariance>, &Table),
+    (parts, rows): (&[ModelPart<'_>], &Table),
     (left, right, shares): Called,
 ) -> Result<riesz::Explanation, Error> {
-    let odds = match shares {
-        None => DuelLogOdds::of_rows(model, covariance, rows)?,
+    let sums = match shares {
+        None => None,
         Some((places, weights)) => {
             let mut columns = vec![Vec::new(); left.len()];
             for (row, (column, weight)) in places.into_iter().zip(weights).enumerate() {
@@ -389,9 +417,10 @@ fn named(
             explanation = explanation.average(&sums)?;
             let description = "log odds of two bags, and their values, are means over pairs of their members";
             explanation.provenance.run.push(CardEntry::new("bags", description));
-            DuelLogOdds::of_sums(model, covariance, rows, &sums)?
+            Some(sums)
         }
     };
+    let odds = DuelLogOdds::of_average(parts, rows, sums.as_ref())?;
     explanation.duels = Some(odds.duels(&left, &right));
     Ok(explanation)
 }

@@ -51,6 +51,7 @@ pub fn fit_bradley_terry(
         support: None,
         noise: None,
         log_marginal_likelihood: fit.log_marginal_likelihood,
+        average: None,
         end: None,
     };
     Ok((fitted, fit.coef, errors, fit.notes))

@@ -5,8 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
+use riesz::Error;
 use riesz::preference::clusters::{ClusterCount, Clusterer, ClusteringMethod};
-use riesz::preference::{ModelEvidence, PairwiseLogOdds, Rankability, RankingRequest, SpecR, UserEvidence};
+use riesz::preference::{
+    DuelEntries, Duels, ModelEvidence, PairwiseLogOdds, Rankability, RankingRequest, SpecR, UserEvidence,
+    prepare_entries,
+};
 
 use crate::preference::{Circumstances, DuelInput, duels, process};
 use crate::thread_pools::{Threads, interruptible};
@@ -30,13 +34,13 @@ fn ranked(result: &Rankability) -> Ranked {
     (ranks.collect(), result.cyclic_share, result.cyclic_share_interval, circles, draws)
 }
 
-/// Ranks items under the posterior of a model of duels, in a context if the model has contexts. Without a
-/// number of draws there are the default numbers.
+/// Ranks items under the posterior of a model of duels, or under a mixture of posteriors with their weights,
+/// in a context if the model has contexts. Without a number of draws there are the default numbers.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn rank_preferences(
     py: Python<'_>,
-    model: &Expansion,
+    models: Vec<(f64, Py<Expansion>)>,
     items: NamedRows<'_>,
     context: Option<Vec<f64>>,
     draws: Option<usize>,
@@ -45,13 +49,21 @@ pub fn rank_preferences(
     seed: u64,
 ) -> PyResult<Ranked> {
     let items = sample(items)?;
-    let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-    let model = model.model.clone();
+    let parts = models.iter().map(|(weight, model)| {
+        let covariance = model.get().covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
+        Ok((*weight, model.get().model.clone(), covariance))
+    });
+    let parts = parts.collect::<PyResult<Vec<_>>>()?;
     let ranking = RankingRequest { draws, level, triangles, seed, ..RankingRequest::default() };
     let stop = ranking.stop.clone();
     let work = move || {
-        let log_odds = PairwiseLogOdds::new(&model, Some(&covariance), &items, context.as_deref())?;
-        ranking.summarise_log_odds(&log_odds)
+        let log_odds = parts.iter().map(|(weight, model, covariance)| {
+            let log_odds = PairwiseLogOdds::new(model, Some(covariance), &items, context.as_deref())?;
+            Ok::<_, Error>((*weight, log_odds))
+        });
+        let log_odds = log_odds.collect::<Result<Vec<_>, Error>>()?;
+        let weighted: Vec<_> = log_odds.iter().map(|(weight, log_odds)| (*weight, log_odds)).collect();
+        ranking.summarise_average(&weighted)
     };
     Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
 }
@@ -100,12 +112,17 @@ pub fn compare_preferences(
     let mut nested = process(kernel, "nested", &items)?;
     (nested.tune, nested.restarts, nested.seed) = (tune, restarts, seed);
     let has_columns = items.width() > 0;
-    let plain_duels = duels(items.rows(), input.clone())?;
     let mut of_users = nested.clone();
-    let (user_items, user_duels) = circumstances.between_items(&mut of_users, items.clone(), input)?;
+    // Cycles do not depend on users.
+    let (left, right, outcome, weight) = &input;
+    let entries = prepare_entries(&items, (left, right), outcome, None, circumstances.names());
+    let DuelEntries { table, left, right, extra_utility_kernel } = entries.map_err(raise)?;
+    nested.prior.extra_utility_kernel = extra_utility_kernel;
+    let plain_duels = Duels::new(table.rows(), &left, &right, outcome, weight.as_deref()).map_err(raise)?;
+    let (user_items, user_duels) = circumstances.between_items(&mut of_users, items, input)?;
     let stop = nested.stop.clone();
     let work = move || -> riesz::Result<(Option<ModelEvidence>, Option<UserEvidence>)> {
-        let cycles = || ModelEvidence::compare(&nested, &items, &plain_duels);
+        let cycles = || ModelEvidence::compare(&nested, &table, &plain_duels);
         let users =
             || UserEvidence::compare(&of_users, &user_items, &user_duels).map(|(evidence, _)| evidence);
         let cycles = if has_columns { Some(cycles()?) } else { None };

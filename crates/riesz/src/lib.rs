@@ -11,6 +11,7 @@
 //! | [`kernel_model`] | the one form of every fitted model |
 //! | [`model_card`] | entries that say how a model was fitted |
 //! | [`posterior`] | the uncertainty of a model: variances, joint covariances, samples |
+//! | [`model_average`] | averages of models over hyper-parameters |
 //! | [`prediction`] | predictions for rows: outputs, classes, probabilities |
 //! | [`setting_schema`] | settings by name, as front ends pass them |
 //! | [`fit`] | estimators: ridge and logistic regression, support vector machines, Gaussian processes |
@@ -58,8 +59,8 @@ pub use riesz_core::{
 };
 #[doc(inline)]
 pub use riesz_core::{
-    CoalitionStructure, columns, error, index, kernel, kernel_model, linalg, model_card, posterior,
-    prediction, setting_schema, table,
+    CoalitionStructure, columns, error, index, kernel, kernel_model, linalg, model_average, model_card,
+    posterior, prediction, setting_schema, table,
 };
 pub(crate) use riesz_core::{checks, control, kmeans, memory, name_lists, random, simd};
 pub use riesz_explain::{

@@ -59,3 +59,29 @@ def issue_warnings(model: Any, notes: list[str], convergence_warnings: list[str]
         for message in messages:
             warnings.warn(f"{type(model).__name__}: {message}", category, stacklevel=3)
     return [*notes, *convergence_warnings]
+
+
+#: Default number of samples of hyper-parameters, and the largest number of observations with samples by
+#: default.
+_SAMPLES, _MAX_OBSERVATIONS = 64, 300
+
+
+def hyperparameter_samples(
+    n_samples: Any, n_observations: int, optimizer: Any, reason: str | None = None
+) -> int | None:
+    """Returns the number of samples of hyper-parameters to average over, ``None`` for none. ``reason`` is a
+    reason for none."""
+    if optimizer is None:
+        reason = "optimizer=None keeps hyper-parameters as they are"
+    if isinstance(n_samples, str) and n_samples == "auto":
+        return _SAMPLES if reason is None and 5 <= n_observations <= _MAX_OBSERVATIONS else None
+    if not is_whole(n_samples):
+        raise ValueError(f"n_hyperparameter_samples = {n_samples!r}: it is 'auto' or a whole number")
+    if n_samples == 0:
+        return None
+    samples = whole_number("n_hyperparameter_samples", n_samples, 2)
+    if reason is not None:
+        raise ValueError(
+            f"n_hyperparameter_samples = {samples}: {reason}, so there is nothing to average: take 0"
+        )
+    return samples

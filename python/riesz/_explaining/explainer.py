@@ -24,7 +24,7 @@ from .._models.predictions import class_names, log_odds
 from .._models.pytorch import is_torch, read_torch
 from ..games import Game, game_of, settings_of
 from .black_box import kernel_shap_values, permutation_estimates, reference_rows
-from .explanation import Explanation, Kept, joined, mixed
+from .explanation import Explanation, Kept, joined
 from .feature_groups import Groups, model_players, named_unions, players_of, unions_among
 from .texts import Texts, explain_texts, texts_of
 from .top_interactions import TopInteractions
@@ -546,7 +546,8 @@ class Explainer:
             model = card_of(imported.parts) | model
             sizes = [len(block) for block in imported.blocks]
             if self._mixture is not None:
-                parts, used_players, sizes = [mixed(parts, self._mixture)], used_players[:1], [1]
+                mixed = _core.Explanation.mixed(list(zip(self._mixture, parts)))
+                parts, used_players, sizes = [mixed], used_players[:1], [1]
         else:
             parts, used_players, sizes = (
                 [self._function_explanation(X, budget, kept)],

@@ -650,28 +650,6 @@ def joined(
     )
 
 
-def mixed(parts: Sequence[_core.Explanation], weights: Sequence[float]) -> _core.Explanation:
-    """Returns the explanation of a mixture of models with these weights. Values are means; their covariance
-    is the mean covariance plus the covariance of the means (law of total covariance)."""
-    mean: Any = lambda arrays: sum(weight * array for weight, array in zip(weights, arrays))
-    values, fields = mean(part.values for part in parts), _parts_of(parts[0])
-    if all(part.covariance is not None for part in parts):
-        deviations = [part.values - values for part in parts]
-        between_covariance = mean(
-            np.einsum("njo,nko->njko", difference, difference) for difference in deviations
-        )
-        fields["covariance"] = mean(part.covariance for part in parts) + between_covariance
-    if all(part.bound is not None for part in parts):
-        rounding = np.finfo(float).eps * (len(parts) + values.shape[1])
-        fields["bound"] = mean(part.bound + rounding * _size(part) for part in parts)
-    if fields["std_error"] is not None:
-        fields["std_error"] = mean(part.std_error for part in parts)
-    row_fields = {
-        name: mean(getattr(part, name) for part in parts) for name in ("base_values", "predictions")
-    }
-    return _core.Explanation(**{**fields, **row_fields, "values": values})
-
-
 def named_sums(
     explanation: Explanation, weights: np.ndarray, column: str, names: Sequence[str]
 ) -> Explanation:

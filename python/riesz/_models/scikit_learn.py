@@ -16,6 +16,7 @@ import numpy as np
 from .. import kernels as rk
 from .._core import UnsupportedModelError
 from .._data.validation import as_cells, numbered
+from .average import ModelAverage
 from .expansion import Expansion
 from .loading import (
     CHECKED,
@@ -55,6 +56,8 @@ def import_model(model: Any) -> Imported:
         composer = _best
     if type(model).__module__.startswith(("sklearn.", "riesz.")) and hasattr(model, "fit"):
         check_is_fitted(model)
+    if composer is None and isinstance(getattr(model, "average_", None), ModelAverage):
+        composer = _averaged
     if composer is not None:
         try:
             return composer(model)
@@ -309,6 +312,12 @@ def _linear_classifier(model):
     )
     outputs = outputs if len(outputs) == count else [f"y{o}" for o in range(count)]
     return _linear(model, explained, outputs, model.decision_function)
+
+
+def _averaged(model):
+    from .. import estimators
+
+    return model.average_._imported(estimators.imported(model).explained, type(model).__name__)
 
 
 def _riesz_estimator(model):
@@ -685,4 +694,5 @@ COMPOSERS: dict[str, Callable[[Any], Imported]] = {
     "riesz.AggregateCountProcess": lambda model: model._imported(),
     "riesz.AggregateGaussianProcess": lambda model: model._imported(),
     "riesz.CausalEffect": lambda model: model._imported(),
+    "riesz.ModelAverage": lambda model: model._imported(),
 }

@@ -12,23 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .. import kernels as rk
-from .._data.parameters import is_whole, whole_number
 from .._data.types import DataFrameLike, GeoJSON, MatrixLike
 from .._data.validation import collected, first_names, is_numbered, names_of
 from .._explaining.explainer import Explainer
 from .._explaining.explanation import NO_COVARIANCE, Explanation, check_suffix, named_sums
-from .._models.expansion import Expansion, deviations_of, write
-from .._models.loading import Imported, Part, weighted_sum
+from .._models.average import ModelAverage
+from .._models.expansion import Expansion, write
+from .._models.loading import Imported, Part
 from ._bags import ColumnRoles, Members, Tables, rows_of_bags
 from ._fitting import Component
-
-#: Default number of draws of hyper-parameters, and the maximum number of targets for which they are used.
-_DRAWS, _FEW_TARGETS = 64, 300
 
 
 class Downscaled(BaseEstimator):
@@ -36,6 +32,7 @@ class Downscaled(BaseEstimator):
 
     expansion_: Expansion
     _parts: list[Component]
+    effective_sample_size_: float | None
     #: The description of f in explanations.
     _explained = "posterior mean"
 
@@ -86,38 +83,17 @@ class Downscaled(BaseEstimator):
 
     def _posterior(self, rows: Any, return_std: bool, return_cov: bool) -> Any:
         """Returns the mean of f at rows, and its standard deviations or covariances if requested."""
-        cells = self._cells(rows)
-        means = [part.expansion._core.predict(cells)[:, 0] for part in self._parts]
-        mean = self._mixed(means)
-        if not (return_std or return_cov):
-            return mean
-        deviations = [
-            deviations_of(part.expansion, cells, return_std, return_cov)[0][..., 0] for part in self._parts
-        ]
-        if return_std:
-            return mean, np.sqrt(
-                self._mixed([sd**2 + (part_mean - mean) ** 2 for sd, part_mean in zip(deviations, means)])
-            )
-        return mean, self._mixed(
-            [cov + np.outer(part_mean - mean, part_mean - mean) for cov, part_mean in zip(deviations, means)]
-        )
+        moments = self._average()._moments(self._cells(rows), return_std, return_cov)
+        return tuple(array[..., 0] for array in moments) if len(moments) > 1 else moments[0][..., 0]
+
+    def _average(self) -> ModelAverage:
+        """Returns the fits for draws of the hyper-parameters, or the only fit."""
+        models, weights = [part.expansion for part in self._parts], [part.weight for part in self._parts]
+        return ModelAverage(self.expansion_, models, weights, self.effective_sample_size_ or 1.0)
 
     def _drawn(self, rows: Any, n_samples: int, random_state: Any) -> np.ndarray:
         """Returns joint draws of f, (rows, n_samples)."""
-        cells, random = self._cells(rows), check_random_state(random_state)
-        counts_of_parts = random.multinomial(
-            whole_number("n_samples", n_samples, 1), [part.weight for part in self._parts]
-        )
-        seeds = random.randint(2**31 - 1, size=len(counts_of_parts))
-        draws_of_parts = zip(self._parts, counts_of_parts.tolist(), seeds.tolist())
-        draws = np.hstack(
-            [
-                part.expansion._core.sample(cells, count, seed)[0]
-                for part, count, seed in draws_of_parts
-                if count
-            ]
-        )
-        return draws[:, random.permutation(draws.shape[1])]
+        return self._average()._drawn(self._cells(rows), n_samples, random_state)[0]
 
     def _members(self, rows: Any, bag: Any, weight: Any) -> tuple[Members, list[str]]:
         """Returns the rows of bags, and the bags' names."""
@@ -206,27 +182,19 @@ class Downscaled(BaseEstimator):
 
     def _imported(self) -> Imported:
         """Returns the model in the form that :class:`riesz.Explainer` reads."""
-        parts = [(part.weight, Part.from_expansion(part.expansion)) for part in self._parts]
-        first = parts[0][1]
-        names, kind, outputs = (
-            first.expansion.feature_names,
-            type(self).__name__,
-            first.expansion.output_names,
-        )
-        if len(parts) == 1:
-            return Imported([[first]], self._explained, names, kind, outputs, self._mean)
-        block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
-        explained = f"{self._explained}, averaged over hyper-parameters"
-        return Imported([block], explained, names, kind, outputs, self._mean, mixture=parts)
+        kind, expansion = type(self).__name__, self.expansion_
+        if len(self._parts) > 1:
+            return self._average()._imported(self._explained, kind)
+        names, outputs = expansion.feature_names, expansion.output_names
+        blocks = [[Part.from_expansion(expansion)]]
+        return Imported(blocks, self._explained, names, kind, outputs, self._mean)
 
     def _mean(self, rows: Any) -> np.ndarray:
         return self._posterior(rows, False, False)
 
     def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
-        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read.
-
-        An average over hyper-parameters is not one model: ``expansion_.save`` writes the model of the best
-        ones, and ``pickle`` keeps all.
+        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` reads, or an average over
+        hyper-parameters as the file of a :class:`riesz.ModelAverage`; ``riesz predict`` reads both.
 
         Parameters
         ----------
@@ -235,13 +203,8 @@ class Downscaled(BaseEstimator):
             Whether the file also holds the posterior covariance, from which standard deviations follow.
         """
         check_is_fitted(self)
-        if len(self._parts) > 1:
-            raise ValueError(
-                f"this is an average of {len(self._parts)} models, and a file holds one: fit with "
-                "n_hyperparameter_samples=0, save the model "
-                "of the best hyper-parameters, model.expansion_.save(path), or pickle the average"
-            )
-        self.expansion_.save(path, posterior=posterior)
+        model = self.expansion_ if len(self._parts) == 1 else self._average()
+        model.save(path, posterior=posterior)
 
     def report(
         self,
@@ -412,24 +375,6 @@ def geojson_text(document: GeoJSON) -> bytes:
             "or a data frame of geopandas"
         )
     return json.dumps(content).encode()
-
-
-def draws_of(n_samples: Any, targets: int, optimizer: Any, reason: str | None) -> int | None:
-    """Returns the number of draws of hyper-parameters, if any; ``reason`` is a reason for none."""
-    if optimizer is None:
-        reason = "optimizer=None keeps hyper-parameters as they are"
-    if isinstance(n_samples, str) and n_samples == "auto":
-        return _DRAWS if reason is None and 5 <= targets <= _FEW_TARGETS else None
-    if not is_whole(n_samples):
-        raise ValueError(f"n_hyperparameter_samples = {n_samples!r}: it is 'auto' or a whole number")
-    if n_samples == 0:
-        return None
-    draws = whole_number("n_hyperparameter_samples", n_samples, 2)
-    if reason is not None:
-        raise ValueError(
-            f"n_hyperparameter_samples = {draws}: {reason}, so there is nothing to average: take 0"
-        )
-    return draws
 
 
 def few_draws_warning(effective: float | None) -> list[str]:

@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .. import kernels as rk
-from .._data.parameters import check_optimizer, issue_warnings
+from .._data.parameters import check_optimizer, hyperparameter_samples, issue_warnings
 from .._data.types import ColumnChoices, KernelLike, MatrixLike, Optimizer, PositiveOrAuto, RandomState
 from .._data.validation import first_names
 from .._models.expansion import Expansion, deviations_of
@@ -43,7 +43,7 @@ from ._bags import (
     start_kernel,
     start_mediator_kernel,
 )
-from ._base import Downscaled, draws_of, few_draws_warning, not_negative
+from ._base import Downscaled, few_draws_warning, not_negative
 from ._fitting import Component, LeaveOneOut, mixture
 from ._scores import explained_deviance, held_out_bags
 
@@ -225,7 +225,7 @@ class AggregateCountProcess(Downscaled):
             notes.append(aggregates.hardly_matched)
         points = None if self.n_inducing is None else points_of(self.n_inducing, tables)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        draws = draws_of(
+        draws = hyperparameter_samples(
             self.n_hyperparameter_samples,
             len(tables.values),
             self.optimizer,

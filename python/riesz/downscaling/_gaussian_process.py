@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .. import kernels as rk
-from .._data.parameters import check_optimizer, issue_warnings, positive_number
+from .._data.parameters import check_optimizer, hyperparameter_samples, issue_warnings, positive_number
 from .._data.types import ColumnChoices, KernelLike, MatrixLike, Optimizer, PositiveOrAuto, RandomState
 from .._data.validation import first_names
 from ._bags import (
@@ -40,7 +40,7 @@ from ._bags import (
     start_kernel,
     start_mediator_kernel,
 )
-from ._base import Downscaled, draws_of, few_draws_warning, not_negative
+from ._base import Downscaled, few_draws_warning, not_negative
 from ._fitting import Component, LeaveOneOut, leave_one_out
 from ._scores import held_out_bags, mean_log_density
 
@@ -393,7 +393,7 @@ class AggregateGaussianProcess(Downscaled):
             why = (
                 f"{'published=True' if self.published else 'operator=' + repr(self.operator)} takes the best"
             )
-        return draws_of(self.n_hyperparameter_samples, targets, self.optimizer, why)
+        return hyperparameter_samples(self.n_hyperparameter_samples, targets, self.optimizer, why)
 
     def _points(self, tables: Tables, aggregates: _core.Aggregates) -> Any:
         """Returns inducing points, or their number; ``None`` for an exact fit."""

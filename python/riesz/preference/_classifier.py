@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pathlib
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,20 +31,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .. import kernels as rk
-from .._data.parameters import check_optimizer, whole_number
+from .._data.parameters import check_optimizer, hyperparameter_samples, whole_number
 from .._data.validation import as_numbers, collected, names_of
 from .._explaining.explanation import NO_COVARIANCE, Explanation
+from .._models.average import ModelAverage
 from .._models.expansion import Expansion, write
 from ._bradley_terry import ABILITIES, fit_abilities
 from ._duel_contexts import (
+    ABILITY,
     HOME,
-    ID,
     UNSEEN,
     UNSEEN_RIGHT,
     Contexts,
     NameList,
     bags_of,
-    codes_of_names,
     homes,
     labels_of,
     memberships,
@@ -55,6 +56,7 @@ from ._duel_contexts import (
 )
 from ._duel_tables import read_duel_table
 from ._duels import explain
+from ._known_items import KnownItems
 from ._outcomes import Outcomes, read_outcomes
 
 __all__ = ["PreferenceClassifier"]
@@ -83,9 +85,11 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         Kernel between items; tuning starts from its parameters. The default is that of the command line,
         ``rbf(ard)``: an :class:`riesz.kernels.RBF` with a length scale for each feature, which starts from
         the median distance between standardised items, times a ``Categorical`` of each column of categories.
-    ability : bool, default False
+        Tuning compares it with Matérn kernels of smoothness 5/2 and 3/2 by their marginal likelihoods.
+    ability : "auto" or bool, default "auto"
         Whether each item has an ability in addition to the effect of its features, as in Bradley and Terry's
-        model.
+        model. ``"auto"``: yes for the models "nested" and "utility", because intervals are too narrow where
+        features do not determine the utility; not for bags, and not with ``optimizer=None``.
     context_kernel : riesz.kernels.Kernel, optional
         Kernel between the ``contexts`` and ``users`` of duels, which multiplies the prior. The default is
         ``ρ + (1 - ρ) k``: a share ρ of the prior is common to all contexts (tuning starts from ½), and k is
@@ -105,6 +109,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         informative priors around the start values, because few duels determine many length scales poorly.
     n_restarts_optimizer : int, default 0
         Number of additional runs from random start values.
+    n_hyperparameter_samples : int or "auto"
+        Number of samples of the hyper-parameters from their posterior over which predictions are averaged; 0
+        takes the best ones. Intervals then include the uncertainty of the hyper-parameters, which matters for
+        few duels. ``"auto"``: 64 for 5 to 300 distinct pairs without landmarks and with tuning, otherwise 0.
     random_state : int, RandomState or None
     ridge : float or "evidence"
         For the models "bradley_terry" and "linear": λ of the penalty ``½ λ Σ β²`` on abilities, or on
@@ -135,6 +143,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         The log odds as a model of wide rows: the left item's columns and then the right one's (``left_…``,
         ``right_…``). With landmarks it has the mean alone. It is None if the kernel does not vanish far from
         all items, or if there are too many pairs of landmarks times context landmarks.
+    average_ : ModelAverage or None
+        The log odds for samples of the hyper-parameters, if they are averaged; predictions, rankings and
+        explanations use it. Other attributes are those of the best hyper-parameters.
     kernel_ : riesz.kernels.Kernel
         The tuned kernel of items.
     utility_variance_, generalized_variance_ : float
@@ -166,11 +177,12 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
 
     #: None for a model through landmarks whose kernel does not vanish.
     expansion_: Any
+    average_: ModelAverage | None = None
     shared_context_fraction_: float
     #: Defaults of models without contexts, home, item names or landmarks.
     _contexts: Contexts | None = None
     _has_home = False
-    _ids: list[str] | None = None
+    _known: KnownItems | None = None
     _function: Any = None
     _no_model_reason: str | None = None
     _background: Any = None
@@ -180,12 +192,13 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         model="nested",
         *,
         kernel=None,
-        ability=False,
+        ability="auto",
         context_kernel=None,
         ties="half",
         inference="laplace",
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
+        n_hyperparameter_samples="auto",
         random_state=None,
         ridge="evidence",
         n_landmarks="auto",
@@ -203,6 +216,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         self.inference = inference
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
+        self.n_hyperparameter_samples = n_hyperparameter_samples
         self.random_state = random_state
         self.ridge = ridge
         self.n_landmarks = n_landmarks
@@ -251,8 +265,8 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         ``users``, the names of the judges; ``home``, the side at home, ``"left"``, ``"right"``, ``"none"`` or
         the item's label. The advantage of being at home is learnt.
 
-        With the model "bradley_terry", or with ``ability=True``, ``items`` may be ``None``: duels between
-        labels are enough. Then ``ability=True`` gives abilities with home, contexts, users and ties.
+        With the models "bradley_terry", "nested" and "utility", ``items`` may be ``None``: duels between
+        labels are enough. With the latter two, abilities go with home, contexts, users and ties.
 
         >>> import pandas as pd
         >>> votes = pd.DataFrame({
@@ -289,15 +303,16 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         if self._form in ABILITIES:
             return self._fit_abilities(items, duels, outcomes, further)
         restarts = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
-        if items is None and self.ability:
+        has_ability = self._has_ability(items, members)
+        if items is None and has_ability:
             items = self._background = NameList.of_duels(duels)
         names, levels, rows = read_items(items, self.columns)
-        for is_used, name in ((home is not None, HOME), (self.ability, ID)):
+        for is_used, name in ((home is not None, HOME), (has_ability, ABILITY)):
             if is_used and name in names:
                 raise ValueError(f"items have a column '{name}', as the model would call its own: rename it")
         bags = None
         if members is not None:
-            if home is not None or self.ability:
+            if home is not None or has_ability:
                 raise ValueError(
                     "members: bags have no home and no ability of their own: leave home out, and ability "
                     "False"
@@ -315,11 +330,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         kernel = self.kernel if names else None
         text = None if kernel is None else kernel._fitted_to(rows, names, levels)._to_json(names, levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        labels = labels_of(items) if self.ability else None
-        item_names = labels if labels is not None else [str(i) for i in range(len(rows))]
+        known = KnownItems.of_fit(items, rows) if has_ability else None
         circumstances = {
             "home": home_codes,
-            "names": item_names if self.ability else None,
+            "names": None if known is None else known.names,
             "contexts": context_input,
             "members": bags,
             "ties": self.ties == "model",
@@ -331,11 +345,15 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         n_landmarks = self._most_landmarks(
             left, right, None if context_input is None else context_input[1][2], bags is not None, not names
         )
+        reason = None if n_landmarks is None else "models through landmarks are not averaged"
+        samples = None
+        if self.n_hyperparameter_samples != "auto":
+            samples = hyperparameter_samples(self.n_hyperparameter_samples, 0, self.optimizer, reason) or 0
         if n_landmarks is None:
             fitted, prior = _core.fit_preferences(
-                text, table, duel, circumstances, self._form, tune, restarts, seed
+                text, table, duel, circumstances, self._form, tune, restarts, samples, seed
             )
-            model, notes = fitted.model, fitted.warnings
+            model, notes, average = fitted.model, fitted.warnings, fitted.average
         else:
             n_context_landmarks = whole_number("n_context_landmarks", self.n_context_landmarks, 1)
             pairs, draws = (
@@ -346,7 +364,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             fitted = _core.fit_landmarks(
                 text, table, duel, circumstances, self._form, tune, restarts, seed, sizes
             )
-            prior, model, notes = fitted.prior, fitted.model, fitted.warnings
+            prior, model, notes, average = fitted.prior, fitted.model, fitted.warnings, None
             self._function, self._no_model_reason = fitted.function, fitted.no_model_reason
             self.n_landmarks_, self.n_context_landmarks_ = (
                 fitted.function.landmarks,
@@ -359,25 +377,30 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         for message in notes:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
         self._names, self._levels, self._contexts = names, levels, context_columns
-        self._has_home, self._ids = (
-            home is not None,
-            [*item_names, UNSEEN, UNSEEN_RIGHT] if self.ability else None,
-        )
+        self._has_home, self._known = home is not None, known
         self.expansion_ = None if model is None else Expansion._wrap(model)
+        self.average_ = None if average is None else ModelAverage._of_fit(self.expansion_, average)
         self.kernel_ = rk._from_json(prior.kernel, self._names)
         self.utility_variance_, self.generalized_variance_ = prior.utility, prior.generalised
         further_variances = list(prior.further)
         self.home_variance_ = further_variances.pop(0) if self._has_home else 0.0
-        self.ability_variance_ = further_variances.pop(0) if self.ability else 0.0
+        self.ability_variance_ = further_variances.pop(0) if has_ability else 0.0
         text, self.shared_context_fraction_ = prior.contexts or (None, 1.0)
         self.context_kernel_ = (
             None if text is None or context_columns is None else rk._from_json(text, context_columns.names)
         )
-        self.margin_ = prior.margin or 0.0
+        self.margin_ = self._mean_margin(prior.margin or 0.0)
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
         self.classes_ = np.array(["right", "left", "tie"][: 3 if self.ties == "model" else 2])
         self.n_features_in_ = len(self._names)
         return self
+
+    def _has_ability(self, items: Any, members: Any) -> bool:
+        """Whether each item has an ability of its own."""
+        if self.ability != "auto":
+            return bool(self.ability)
+        is_default = self._form in ("nested", "utility") and members is None
+        return is_default and (items is None or self.optimizer is not None)
 
     def _context_input(
         self, contexts: Any, users: Any, count: int, used_duels: np.ndarray
@@ -400,11 +423,14 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         self, items: Any, duels: Any, outcomes: Outcomes, further: dict[str, Any]
     ) -> PreferenceClassifier:
         options = {
-            "ability": self.ability or None,
+            "ability": None if self.ability in ("auto", False) else self.ability,
             "ties": None if self.ties == "half" else self.ties,
             "inference": None if self.inference == "laplace" else self.inference,
             "context_kernel": self.context_kernel,
             "n_landmarks": None if self.n_landmarks in ("auto", None) else self.n_landmarks,
+            "n_hyperparameter_samples": None
+            if self.n_hyperparameter_samples in ("auto", 0)
+            else self.n_hyperparameter_samples,
         }
         for name, setting in (further | options).items():
             if setting is not None:
@@ -415,7 +441,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             self._form, items, duels, outcomes, self.ridge, self.columns
         ).items():
             setattr(self, name, value)
-        self._contexts, self._has_home, self._ids = None, False, None
+        self._contexts, self._has_home, self._known, self.average_ = None, False, None, None
         if self._form == "bradley_terry":
             self._background = np.array([[name] for name in self._levels[0] or []], dtype=object)
         self.classes_ = np.array(["right", "left"])
@@ -451,6 +477,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
     def _check(self) -> None:
         choices = [
             ("model", self._form, (*_MODELS, *ABILITIES)),
+            ("ability", self.ability, ("auto", True, False)),
             ("ties", self.ties, ("half", "model")),
             ("inference", self.inference, ("laplace", "bound")),
         ]
@@ -478,9 +505,12 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         labels of its index, a text or a list of texts.
 
         ``contexts`` and ``users`` are needed if the model was fitted with them (a new name is a new user);
-        ``home`` is ``"left"``, ``"right"`` or by default ``"none"``. With ``ability=True`` the items' names
-        are the index of ``left`` and ``right``, or ``ids``: names on the left and on the right. A name that
-        the model does not know is a new item."""
+        ``home`` is ``"left"``, ``"right"`` or by default ``"none"``.
+
+        A model with abilities recognises the items of the fit by the index of ``left`` and ``right``, if the
+        items of the fit had an index other than the numbers of rows, and otherwise by their features. ``ids``
+        names the items instead, those on the left and those on the right. An item that is not recognised is
+        new: its ability has the prior's variance."""
         return self._spelled(self._codes(left, right, contexts=contexts, users=users, home=home, ids=ids))
 
     def _codes(
@@ -501,14 +531,15 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "home: the model was fitted without it, so it knows of no advantage: leave it out"
             )
-        names = self._named(left, right, ids)
+        rows = self._items(left, "left"), self._items(right, "right")
+        abilities = self._ability_codes((left, right), rows, ids)
         blocks = []
-        for side, label, sign in ((left, "left", 1), (right, "right", -1)):
-            blocks.append(self._items(side, label))
+        for side, sign in ((0, 1), (1, -1)):
+            blocks.append(rows[side])
             if self._has_home:
                 blocks.append((home_codes == sign).astype(float)[:, None])
-            if names is not None:
-                blocks.append(names[0 if sign > 0 else 1])
+            if abilities is not None:
+                blocks.append(abilities[side])
         if self._contexts is not None:
             blocks.append(self._contexts.rows(contexts, users))
         elif contexts is not None or users is not None:
@@ -535,27 +566,21 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
 
     def _item_columns(self) -> tuple[list[str], list[list[str] | None]]:
         """Returns names and levels of an item's columns, including home and its name."""
-        has_item_names = self._ids is not None
-        names = self._names + [HOME] * self._has_home + [ID] * has_item_names
-        return names, [*self._levels, *[None] * self._has_home, *[self._ids] * has_item_names]
+        known = [] if self._known is None else [self._known.levels]
+        names = self._names + [HOME] * self._has_home + [ABILITY] * len(known)
+        return names, [*self._levels, *[None] * self._has_home, *known]
 
-    def _named(self, left: Any, right: Any, ids: Any) -> list[np.ndarray] | None:
-        """Returns the codes of the items' names on either side."""
-        if self._ids is None:
+    def _ability_codes(
+        self, items: tuple[Any, Any], rows: tuple[np.ndarray, np.ndarray], ids: Any
+    ) -> list[np.ndarray] | None:
+        """Returns the codes in the column of abilities of the items on either side."""
+        if self._known is None:
             if ids is not None:
                 raise ValueError(
-                    "ids: the model was fitted with ability=False, so names mean nothing to it: leave them "
-                    "out"
+                    "ids: the model was fitted without abilities, so names mean nothing to it: leave them out"
                 )
             return None
-        names = (labels_of(left), labels_of(right)) if ids is None else ids
-        if len(names) != 2 or any(side is None for side in names):
-            raise ValueError(
-                "ability=True: say who they are, by the index of data frames or with ids=(left, right)"
-            )
-        return [
-            codes_of_names(side, self._ids, unseen) for side, unseen in zip(names, (UNSEEN, UNSEEN_RIGHT))
-        ]
+        return self._known.codes_of_sides(items, rows) if ids is None else self._known.codes_of_ids(ids)
 
     def _spelled(self, wide: np.ndarray) -> np.ndarray:
         """Returns the rows with their codes replaced by levels."""
@@ -597,14 +622,26 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             mean, sd = self._function.log_odds(*self._pairs(left, right, **circumstances), deviations)
             return (mean, sd) if return_std else mean
         codes = self._codes(left, right, **circumstances)
-        prediction = self.expansion_.predict(self._spelled(codes), return_std=bool(return_std))
+        model = self._averaged()
+        prediction = model.predict(self._spelled(codes), return_std=bool(return_std))
         # Two equal items have log odds 0 without uncertainty; remove rounding errors.
         for numbers in prediction if return_std else (prediction,):
             numbers[self._equal_items(codes)] = 0.0
         return prediction
 
+    def _mean_margin(self, margin: float) -> float:
+        """Returns the margin of ties, for an average its mean."""
+        if self.average_ is None:
+            return margin
+        margins = [model._core.tie_margin for model in self.average_.models]
+        return float(np.average(margins, weights=self.average_.weights))
+
+    def _averaged(self) -> Expansion | ModelAverage:
+        """Returns the model that predicts."""
+        return self.expansion_ if self.average_ is None else self.average_
+
     def _equal_items(self, codes: np.ndarray) -> np.ndarray:
-        width = self.n_features_in_ + self._has_home + (self._ids is not None)
+        width = len(self._item_columns()[0])
         return (codes[:, :width] == codes[:, width : 2 * width]).all(axis=1)
 
     def predict_proba(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
@@ -613,7 +650,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         "linear" use the estimated log odds without averaging."""
         if self._function is not None:
             return self._function.probabilities(*self._pairs(left, right, **circumstances))
-        return self.expansion_.predict_proba(self.pair_features(left, right, **circumstances))
+        return self._averaged().predict_proba(self.pair_features(left, right, **circumstances))
 
     def predict(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
         """Returns the most likely outcome: ``"left"`` or ``"right"``, or with ``ties="model"`` a
@@ -686,7 +723,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         path : path
         posterior : bool, default True
             Whether to include the posterior, without which there are no probabilities; 4 n² bytes for n
-            pairs that met. Models with landmarks have none in files.
+            pairs that met, and for each model of an average. Models with landmarks have none in files.
 
         Examples
         --------
@@ -705,16 +742,20 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         names, _ = self._item_columns()
         groups = [(name, [columns.index(f"{side}_{name}") for side in ("left", "right")]) for name in names]
         core = self.expansion_._with_posterior().with_groups(groups, [("riesz", _core.__version__)])
-        write(path, core.to_bytes(posterior and core.has_posterior))
+        if self.average_ is None:
+            write(path, core.to_bytes(posterior and core.has_posterior))
+        else:
+            average = self.average_._parts(), self.average_.effective_sample_size
+            write(path, _core.average_to_bytes(core, average, posterior))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PreferenceClassifier:
         """Reads a model file of :meth:`save` or of ``riesz prefer fit``.
 
         The model predicts and explains duels as the fitted one did. A file does not hold the items of the
-        fit, so give items by their rows and explanations a background; models of names alone, and with
-        ``ability=True``, know their items. Neither does it hold the prior on its own: there is no
-        ``kernel_``.
+        fit, so give items by their rows and explanations a background; models with abilities know the names
+        of their items, and without landmarks also the features of those that had duels. Neither does it hold
+        the prior on its own: there is no ``kernel_``.
 
         Parameters
         ----------
@@ -724,7 +765,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         -------
         PreferenceClassifier
         """
-        expansion = Expansion.load(path)
+        average = None
+        if _core.is_average(pathlib.Path(path).read_bytes()):
+            average = ModelAverage.load(path)
+        expansion = Expansion.load(path) if average is None else average.best
         columns = dict(zip(expansion.feature_names, expansion._core.levels))
         items = [name[5:] for name in columns if name.startswith("left_") and f"right_{name[5:]}" in columns]
         if not items:
@@ -734,25 +778,34 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             )
         sides_columns = {f"{side}_{name}" for side in ("left", "right") for name in items}
         contexts = [name for name in columns if name not in sides_columns]
-        id_levels = columns.get(f"left_{ID}")
-        has_ids = id_levels is not None and UNSEEN_RIGHT in id_levels
-        has_home = HOME in items and columns[f"left_{HOME}"] is None and items[-1 - has_ids] == HOME
+        ability_levels = columns.get(f"left_{ABILITY}") or []
+        has_ability = UNSEEN_RIGHT in ability_levels
+        has_home = HOME in items and columns[f"left_{HOME}"] is None and items[-1 - has_ability] == HOME
         features = [
-            name for name in items if not (has_ids and name == ID) and not (has_home and name == HOME)
+            name
+            for name in items
+            if not (has_ability and name == ABILITY) and not (has_home and name == HOME)
         ]
         margin = expansion._core.tie_margin
         model = cls(
             _form_of(dict(expansion._core.card)),
-            ability=has_ids,
+            ability=has_ability,
             ties="model" if margin > 0 else "half",
         )
-        model.expansion_ = expansion
+        model.expansion_, model.average_ = expansion, average
         model._names, model._levels = features, [columns[f"left_{name}"] for name in features]
-        model._has_home, model._ids = has_home, id_levels if has_ids else None
+        model._has_home = has_home
+        if has_ability:
+            # Points of landmarks have abilities without features.
+            is_exact = not any(fact == "landmarks" for fact, _ in expansion._core.card)
+            points = np.asarray(expansion.points)[:, : len(items)]
+            codes, first = np.unique(points[:, -1].astype(int), return_index=True)
+            rows = points[first, : len(features)] if is_exact else None
+            model._known = KnownItems.of_file(ability_levels, rows, codes.tolist())
         if contexts:
             levels = [columns[name] for name in contexts]
             model._contexts = Contexts(contexts, levels, UNSEEN in (levels[-1] or []))
-        model.margin_ = margin
+        model.margin_ = model._mean_margin(margin)
         model.classes_ = np.array(["right", "left", "tie"][: 3 if margin > 0 else 2])
         model.n_features_in_ = len(features)
         if model.model == "bradley_terry":
@@ -862,7 +915,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             left, right = (_rows_at(*argument) for argument in zip((left, right), item_counts, pairs))
             if names is not None:
                 names = [names[0][number] for number in pairs[0]], [names[1][number] for number in pairs[1]]
-            if self._ids is not None:
+            if circumstances.get("ids") is not None:
                 circumstances["ids"] = names
         rows = self.pair_features(left, right, **circumstances)
         explanation = self._explain_rows(
@@ -898,7 +951,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             else background
         )
         return explain(
-            self.expansion_, rows, self._background_rows(background, game), game=game, names=names, **options
+            self._averaged(), rows, self._background_rows(background, game), game=game, names=names, **options
         )
 
     def explain_bags(
@@ -924,7 +977,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
 
     def _background_rows(self, background: Any, game: str) -> Any:
         """Returns items in the model's columns, not at home and without an ability."""
-        further = [HOME] * self._has_home + [ID] * (self._ids is not None)
+        further = [HOME] * self._has_home + [ABILITY] * (self._known is not None)
         if (
             background is None
             or game == "matches"
@@ -937,7 +990,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             if levels is not None:
                 cells[:, j] = [levels[int(code)] for code in cells[:, j]]
         neutral = [np.zeros((len(cells), 1))] * self._has_home
-        neutral += [np.full((len(cells), 1), UNSEEN, dtype=object)] * (self._ids is not None)
+        neutral += [np.full((len(cells), 1), UNSEEN, dtype=object)] * (self._known is not None)
         return np.hstack([cells, *neutral])
 
     def predict_bags(
@@ -950,10 +1003,15 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         rows, duel_number, share, (left, _) = self._member_pairs(
             items, members, duels, contexts, users, "predict_bags"
         )
-        mean, sd, probabilities = _core.predict_sums(
-            self.expansion_._with_posterior(), rows, duel_number.tolist(), share.tolist(), len(left)
-        )
-        return mean[:, 0], sd[:, 0], np.asarray(probabilities)
+        average = self.average_
+        parts = [(1.0, self.expansion_._with_posterior())] if average is None else average._parts()
+        weights = np.array([weight for weight, _ in parts])
+        places, shares = duel_number.tolist(), share.tolist()
+        sums = [_core.predict_sums(part, rows, places, shares, len(left)) for _, part in parts]
+        means, deviations = (np.array([part[k][:, 0] for part in sums]) for k in (0, 1))  # type: ignore[index]
+        mean = weights @ means
+        probabilities = np.tensordot(weights, np.array([part[2] for part in sums]), 1)
+        return mean, np.sqrt(weights @ (deviations**2 + (means - mean) ** 2)), probabilities
 
     def _member_pairs(
         self, items: Any, members: Any, duels: Any, contexts: Any, users: Any, label: str
@@ -966,9 +1024,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
                 f"{label}: landmarks and models of abilities have no bags: fit a process with "
                 "n_landmarks=None"
             )
-        if self._has_home or self._ids is not None:
+        if self._has_home or self._known is not None:
             raise ValueError(
-                f"{label}: bags have no home and no ability of their own, which the model was fitted with"
+                f"{label}: bags have no home and no abilities, which the model was fitted with: fit it to "
+                "bags (members), or without home and with ability=False"
             )
         rows = self._items(items, "items")
         bag_names, bag, item, weight = memberships(members, items, len(rows))

@@ -29,7 +29,7 @@ from ._duel_tables import pairs_in
 #: from one on the left.
 UNSEEN, UNSEEN_RIGHT = "(unseen)", "(unseen, right)"
 #: The column of users among the contexts, and the item columns for home and for the item's name.
-USER, HOME, ID = "user", "home", "id"
+USER, HOME, ABILITY = "user", "home", "ability"
 
 
 class NameList:
@@ -289,7 +289,7 @@ def read_items(
     if items is None:
         raise ValueError(
             "items = None: where nothing is known of items but their names, take the model 'bradley_terry', "
-            "or ability=True"
+            "'utility' or 'nested', or ability=True"
         )
     if isinstance(items, NameList):
         return [], [], np.zeros((len(items), 0))

@@ -11,6 +11,7 @@ from .. import _core
 from .._data.parameters import is_whole
 from .._data.validation import as_cells, as_numbers, collected, names_of
 from .._explaining.explanation import NO_COVARIANCE, Explanation
+from .._models.average import ModelAverage
 from .._models.expansion import Expansion
 
 GAMES = ("independent", "paired", "matches", "baseline", "functional", "observational", "contexts")
@@ -21,7 +22,7 @@ _Table = tuple[list[str], list[list[str] | None], np.ndarray]
 
 
 def explain(
-    model: Expansion,
+    model: Expansion | ModelAverage,
     rows: Any,
     background: Any = None,
     *,
@@ -46,9 +47,11 @@ def explain(
     ``left_…``, then ``right_…``, then contexts. ``names`` are the names of the items on the left and on the
     right for plots and pages, one per row or one for all. With ``shares``, a row is a pair of members of two
     bags, and ``shares`` gives for each row the number of the bags' duel and its weight."""
+    average, model = (model, model.best) if isinstance(model, ModelAverage) else (None, model)
     if not isinstance(model, Expansion):
         raise TypeError(
-            f"model is a {type(model).__name__}: it is a riesz.Expansion over columns left_… and right_…"
+            f"model is a {type(model).__name__}: it is a riesz.Expansion over columns left_… and right_…, or "
+            "a riesz.ModelAverage of such models"
         )
     if game not in GAMES:
         raise ValueError(f"game = {game!r}: it is one of {', '.join(map(repr, GAMES))}")
@@ -109,7 +112,7 @@ def explain(
         raise ValueError(NO_COVARIANCE)
     cells = model._rows(rows, "rows")
     core = _core.explain_duels(
-        model._with_posterior(),
+        [(1.0, model._with_posterior())] if average is None else average._parts(),
         (all_columns, levels, cells),
         (
             game,

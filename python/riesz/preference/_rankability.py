@@ -28,17 +28,9 @@ from .. import _core
 from .._data.parameters import check_optimizer, positive_number, whole_number
 from .._data.table_columns import ColumnTypes
 from ._classifier import PreferenceClassifier
-from ._duel_contexts import (
-    UNSEEN,
-    Contexts,
-    NameList,
-    codes_of_names,
-    kernel_and_items,
-    labels_of,
-    pairs_of,
-    rows_of,
-)
+from ._duel_contexts import Contexts, NameList, kernel_and_items, pairs_of, rows_of
 from ._duel_tables import read_duel_table
+from ._known_items import KnownItems
 from ._outcomes import read_outcomes
 
 __all__ = ["Evidence", "Rankability", "SpecR", "compare_models", "rankability", "spec_r"]
@@ -302,7 +294,7 @@ def rankability(
     rows, labels = _ranked_rows(model, items)
     names, levels = model._item_columns()
     places, share, interval, circles, (draws, cycle_draws) = _core.rank_preferences(
-        model.expansion_._with_posterior(),
+        [(1.0, model.expansion_._with_posterior())] if model.average_ is None else model.average_._parts(),
         (list(names), list(levels), np.ascontiguousarray(rows, dtype=float)),
         None if model._contexts is None else context[0].tolist(),
         None if n_samples is None else whole_number("n_samples", n_samples, 2),
@@ -334,15 +326,17 @@ def _ranked_rows(model: PreferenceClassifier, items: Any) -> tuple[np.ndarray, l
         return np.arange(len(labels))[:, None], labels
     if items is None and model._background is None:
         return _rows_of_file(model)
-    items = model._background if items is None else model._items_of_names(items, "items")
+    is_of_fit = items is None
+    items = model._background if is_of_fit else model._items_of_names(items, "items")
     rows = model._items(items, "items")
+    abilities = np.arange(float(len(rows)))[:, None]
+    if model._known is not None and not is_of_fit:
+        codes, _ = model._known.codes(items, rows)
+        abilities = np.where(np.isnan(codes), len(model._known.names), codes)
     if model._has_home:
         rows = np.hstack([rows, np.zeros((len(rows), 1))])
-    if model._ids is not None:
-        called = labels_of(items)
-        if called is None:
-            raise ValueError("ability=True: say who the items are, by the index of a data frame")
-        rows = np.hstack([rows, codes_of_names(called, model._ids, UNSEEN)])
+    if model._known is not None:
+        rows = np.hstack([rows, abilities])
     index = getattr(items, "index", None)
     if model._form == "bradley_terry":
         return rows, list(np.ravel(np.asarray(items, dtype=object)))
@@ -351,14 +345,14 @@ def _ranked_rows(model: PreferenceClassifier, items: Any) -> tuple[np.ndarray, l
 
 def _rows_of_file(model: PreferenceClassifier) -> tuple[np.ndarray, list[Any]]:
     """Returns the items of the duels of a model with abilities from a file, and their names."""
-    if model._ids is None:
+    if model._known is None:
         raise ValueError("items: the model is from a file, which does not hold their names: give the items")
     width = len(model._item_columns()[0])
     codes, first = np.unique(model.expansion_.points[:, width - 1].astype(int), return_index=True)
     rows = np.array(model.expansion_.points[first, :width])
     if model._has_home:
         rows[:, width - 2] = 0.0
-    return rows, [model._ids[code] for code in codes]
+    return rows, [model._known.levels[code] for code in codes]
 
 
 def compare_models(
@@ -419,8 +413,10 @@ def compare_models(
     if items is None and read["users"] is None:
         raise ValueError("items = None: models of names alone are compared by users: give users, or items")
     items = NameList.of_duels(duels) if items is None else items
-    names = [str(name) for name in items.index] if isinstance(items, NameList) else None
     text, table = kernel_and_items(items, kernel, columns)
+    names_only = isinstance(items, NameList)
+    has_abilities = names_only or optimizer is not None
+    names = KnownItems.of_fit(items, table[2]).names if has_abilities else None
     outcomes = read_outcomes(
         duels, read["outcome"], read["sample_weight"], read["scores"], read["wins"], missing
     )
@@ -439,7 +435,7 @@ def compare_models(
         "bound": False,
     }
     cycles, of_users = _core.compare_preferences(
-        None if names is not None else text,
+        None if names_only else text,
         table,
         outcomes.to_core(left, right),
         circumstances,

@@ -57,15 +57,19 @@ REGRESSION = {
 }
 
 
-def regression(n_rows, is_tuned, n_inducing=None):
-    """Regression of a draw of the prior, with true or tuned hyper-parameters."""
+#: The number of samples of hyper-parameters of averages.
+AVERAGED = {"n_hyperparameter_samples": 64}
+
+
+def regression(n_rows, is_tuned, n_inducing=None, **average):
+    """Regression of a draw of the prior, with true, tuned or averaged hyper-parameters."""
 
     def measure(seed):
         rng = generator(seed, "regression")
         X, truth, (variance, length_scales) = _prior_draw(rng, n_rows + N_NEW)
         noise = float(np.exp(rng.uniform(np.log(0.01), np.log(0.25))))
         y = truth[:n_rows] + np.sqrt(noise) * rng.normal(size=n_rows)
-        settings = {"n_inducing": n_inducing, "random_state": 0}
+        settings = {"n_inducing": n_inducing, "random_state": 0} | average
         if is_tuned:
             model = riesz.GaussianProcessRegressor(Constant(1.0) * RBF([1.0, 1.0]), **settings)
         else:
@@ -79,7 +83,7 @@ def regression(n_rows, is_tuned, n_inducing=None):
     return measure
 
 
-def misspecified_regression(kind, kernel=None):
+def misspecified_regression(kind, kernel=None, **average):
     """Regression of a function that is no draw of the default kernel."""
 
     def measure(seed):
@@ -94,7 +98,7 @@ def misspecified_regression(kind, kernel=None):
             truth = 2 * np.tanh(2 * X[:, 0]) + 0.5 * X[:, 0] * X[:, 1]
         y = truth[:100] + 0.1 * rng.normal(size=100)
         model = riesz.GaussianProcessRegressor(
-            Constant(1.0) * RBF([1.0, 1.0]) if kernel is None else kernel, random_state=0
+            Constant(1.0) * RBF([1.0, 1.0]) if kernel is None else kernel, random_state=0, **average
         )
         return _regression_measurements(model.fit(X[:100], y), X[100:], truth[100:])
 
@@ -107,7 +111,7 @@ CLASSIFICATION = {
 }
 
 
-def classification(n_rows, is_tuned, n_landmarks=None, kind="prior"):
+def classification(n_rows, is_tuned, n_landmarks=None, kind="prior", **average):
     """Classification by the sign of a drawn latent function plus logistic noise, or of steps."""
 
     def measure(seed):
@@ -117,7 +121,7 @@ def classification(n_rows, is_tuned, n_landmarks=None, kind="prior"):
             latent = 2.0 * np.sign(X[:, 0] - rng.uniform(-1, 1)) + np.sign(X[:, 1] - rng.uniform(-1, 1))
         labels = rng.random(len(X)) < 1 / (1 + np.exp(-latent))
         labels[:2] = True, False
-        settings = {"n_landmarks": n_landmarks, "random_state": 0}
+        settings = {"n_landmarks": n_landmarks, "random_state": 0} | average
         if is_tuned:
             model = riesz.GaussianProcessClassifier(Constant(1.0) * RBF([1.0, 1.0]), **settings)
         else:
@@ -149,6 +153,16 @@ def three_classes(seed):
 
 _PRIOR = "draw of a Gaussian process with random hyper-parameters"
 _DEFAULT = "Gaussian kernel, tuned"
+_AVERAGED = "Gaussian kernel, averaged over 64 samples of hyper-parameters"
+
+AVERAGED_REGRESSION = REGRESSION | {
+    "function at new rows": ("GaussianProcessRegressor.predict", "ModelAverage.predict"),
+    "function, by draws": ("GaussianProcessRegressor.sample_y", "ModelAverage.sample"),
+}
+AVERAGED_CLASSIFICATION = {
+    "latent function": ("GaussianProcessClassifier.latent_mean_and_variance", "ModelAverage.predict"),
+    "class probabilities": ("GaussianProcessClassifier.predict_proba", "ModelAverage.predict_proba"),
+}
 
 ROWS = [
     Row(
@@ -171,6 +185,14 @@ ROWS = [
         n_short=20,
     ),
     Row(
+        "regression, averaged",
+        f"{_PRIOR}; 60 rows of 2 columns",
+        _AVERAGED,
+        regression(60, is_tuned=True, **AVERAGED),
+        AVERAGED_REGRESSION,
+        n_short=10,
+    ),
+    Row(
         "regression, inducing points, true hyper-parameters",
         f"{_PRIOR}; 200 rows of 2 columns",
         "40 inducing points, kernel and noise known",
@@ -191,6 +213,13 @@ ROWS = [
         _DEFAULT,
         misspecified_regression("smooth"),
         REGRESSION,
+    ),
+    Row(
+        "regression, smooth function, averaged",
+        "2 tanh 2x₀ + x₀x₁/2, which is no draw; 100 rows",
+        _AVERAGED,
+        misspecified_regression("smooth", **AVERAGED),
+        AVERAGED_REGRESSION,
     ),
     Row(
         "regression, kinks",
@@ -236,6 +265,13 @@ ROWS = [
         CLASSIFICATION,
     ),
     Row(
+        "classification, averaged",
+        f"{_PRIOR} and logistic noise; 100 rows of 2 columns",
+        _AVERAGED,
+        classification(100, is_tuned=True, **AVERAGED),
+        AVERAGED_CLASSIFICATION,
+    ),
+    Row(
         "classification, landmarks",
         f"{_PRIOR} and logistic noise; 400 rows of 2 columns",
         "40 landmarks, kernel known",
@@ -248,6 +284,13 @@ ROWS = [
         _DEFAULT,
         classification(150, is_tuned=True, kind="steps"),
         CLASSIFICATION,
+    ),
+    Row(
+        "classification, steps, averaged",
+        "log odds are steps; 150 rows of 2 columns",
+        _AVERAGED,
+        classification(150, is_tuned=True, kind="steps", **AVERAGED),
+        AVERAGED_CLASSIFICATION,
     ),
     Row(
         "classification, three classes",

@@ -10,7 +10,7 @@ use riesz::format::{libsvm, model};
 use crate::args::FeatureArgs;
 use crate::console::Console;
 use crate::exit::{Failure, Result};
-use crate::io::models::read_model;
+use crate::io::models::{ModelOrAverage, read_average};
 use crate::io::output::write_all;
 
 /// Arguments of `convert`.
@@ -21,7 +21,8 @@ Examples:
   riesz convert svm.model m.riesz
   riesz convert svm.model m.riesz --columns age,bmi,bp --scale range.txt
 
-A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. LIBSVM's files
+A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. Of an average over
+hyper-parameters the model with the best ones is written. LIBSVM's files
 hold kernels of the form exp(-γ|x - x'|²), x·x', (γ x·x' + c)^p and tanh(γ x·x' + c) in features
 1 … d; names, groups and the model card are lost. Only models fitted with one length scale and
 --no-standardise can be written as LIBSVM models.")]
@@ -39,7 +40,14 @@ pub struct Args {
 
 /// Reads a model in one format and writes it in the other.
 pub fn run(args: &Args, console: Console) -> Result<()> {
-    let saved = read_model(&args.model, None, &args.features)?;
+    let ModelOrAverage { best: saved, average } = read_average(&args.model, None, &args.features)?;
+    if let Some(average) = average {
+        console.note(format!(
+            "note: {} is an average of {} models; the new file has the model of the best hyper-parameters",
+            args.model.display(),
+            average.models.len()
+        ));
+    }
     let about = |failure: Failure| failure.about(&args.model.display().to_string());
     let is_riesz = args.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("riesz"));
     let bytes = if is_riesz {

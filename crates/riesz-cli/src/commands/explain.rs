@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::explain_run::{Certificate, ExplainRequest, Explaining, ExplanationCollector, write_explanation};
 use crate::explanation_summary::ExplanationSummary;
-use crate::io::models::read_model;
+use crate::io::models::read_average;
 use crate::io::output::{Output, write_all};
 use crate::io::values;
 use crate::io::write::{Cells, TableWriter};
@@ -116,12 +116,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         let limits = SearchLimits { count: count.get(), limit: args.max_pairs };
         return top::run(&args.model, rows, &request, limits, (path, format), &console);
     }
-    let saved;
+    let model;
     let explaining = match program::command(&args.model) {
         Some(command) => Explaining::from_program(command, rows, &request, &console)?,
         None => {
-            saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
-            Explaining::new((&saved, &args.model), rows, &request, &console)?
+            model = args.cells.admit_average(read_average(&args.model, Some(&rows), &args.features)?)?;
+            Explaining::of_average((&model, &args.model), rows, &request, &console)?
         }
     };
     let mut certificate = Certificate::default();

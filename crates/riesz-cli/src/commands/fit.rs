@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use riesz::columns::FEW_ROWS;
 use riesz::fit::nystrom::Kind;
 use riesz::fit::{FitTask, FittedModel, MODELS, ModelKind, OptionalInput, OutputType, Target};
+use riesz::format::average::{self, SavedAverage};
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
@@ -365,20 +366,31 @@ fn finished(args: &Args, result: Learnt, output: Output, as_json: bool, console:
     summary.push(CardEntry::new("columns", model.support_points.width()));
     summary.push(CardEntry::new("kernel", model.kernel.formula()));
     summary.push(CardEntry::new("support points", model.support_points.rows()));
-    written(&SavedModel { model, covariance, groups }, output, &summary, as_json, console)
+    let best = SavedModel { model, covariance, groups };
+    let bytes = match fitted.average {
+        None => to_bytes(&best)?,
+        Some(mut average) => {
+            summary.push(CardEntry::new("models of the average over hyper-parameters", average.models.len()));
+            for part in &mut average.models {
+                units.iter().for_each(|(column, unit)| part.model.set_unit(column, unit));
+                part.covariance = part.covariance.take().filter(|_| args.posterior);
+            }
+            average::to_bytes(&SavedAverage { best, average })?
+        }
+    };
+    written(&bytes, output, &summary, as_json, console)
 }
 
 /// Writes a model file, and prints a summary of the model.
 pub fn written(
-    saved: &SavedModel,
+    bytes: &[u8],
     mut output: Output,
     summary: &[CardEntry],
     as_json: bool,
     console: Console,
 ) -> Result<()> {
-    let bytes = to_bytes(saved)?;
     let first_error = output.first_error();
-    std::io::Write::write_all(&mut output, &bytes).map_err(|e| first_error.or(e))?;
+    std::io::Write::write_all(&mut output, bytes).map_err(|e| first_error.or(e))?;
     output.finish()?;
     if as_json {
         let record = serde_json::to_string_pretty(summary).map_err(|e| Failure::input(e.to_string()))?;

@@ -8,6 +8,7 @@ use clap::ValueHint;
 use riesz::explanation::{Exactness, Sampling};
 use riesz::format::model::SavedModel;
 use riesz::kernel_model::{Link, ProbabilityLink};
+use riesz::model_average::ModelAverage;
 use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, Explanation, KernelExpansion};
 use serde_json::{Value, json};
@@ -66,6 +67,20 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     }
     let (facts, record) = match read_bytes(&args.file, bytes, None, &args.features)? {
         FileContent::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
+        FileContent::Average(saved) => {
+            let ModelAverage { models, effective_sample_size } = &saved.average;
+            let format = "average of riesz models over hyper-parameters";
+            let mut facts = model_facts(&saved.best, format);
+            facts.push(CardEntry::new("models", models.len()));
+            facts.push(CardEntry::measured("effective sample size", *effective_sample_size));
+            let mut record = model_record(&saved.best, format);
+            record["average"] = json!({
+                "weights": models.iter().map(|part| part.weight).collect::<Vec<f64>>(),
+                "kernels": models.iter().map(|part| part.model.kernel.formula()).collect::<Vec<String>>(),
+                "effective_sample_size": effective_sample_size,
+            });
+            (facts, record)
+        }
         FileContent::Explanation(saved, format) => {
             let explanation = saved.explanation;
             (explanation_facts(&explanation, format), explanation_record(&explanation, format))

@@ -1,16 +1,18 @@
 //! `riesz predict`.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
 use riesz::format::model::SavedModel;
+use riesz::model_average::{AveragedPrediction, ModelAverage};
 use riesz::{KernelExpansion, Link, Matrix, Posterior, Prediction, Table};
 
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::model_rows::ModelRows;
-use crate::io::models::read_model;
+use crate::io::models::{ModelOrAverage, read_average};
 use crate::io::write::{Cells, TableWriter, row_labels};
 use crate::rates;
 
@@ -67,6 +69,7 @@ pub struct Args {
 struct PredictionRequest<'m> {
     saved: &'m SavedModel,
     posterior: Option<Posterior<'m>>,
+    average: Option<&'m ModelAverage>,
     /// Standard deviations.
     std: bool,
     /// Outputs before the link.
@@ -74,7 +77,7 @@ struct PredictionRequest<'m> {
 }
 
 impl<'m> PredictionRequest<'m> {
-    fn new(args: &Args, saved: &'m SavedModel) -> Result<Self> {
+    fn new(args: &Args, saved: &'m SavedModel, average: Option<&'m ModelAverage>) -> Result<Self> {
         let (model, file) = (&saved.model, args.model.display());
         let posterior =
             saved.covariance.as_ref().map(|covariance| Posterior::new(model, covariance)).transpose()?;
@@ -90,7 +93,7 @@ impl<'m> PredictionRequest<'m> {
                  --posterior'"
             )));
         }
-        Ok(Self { saved, posterior, std: args.std, link: args.link })
+        Ok(Self { saved, posterior, average, std: args.std, link: args.link })
     }
 
     /// The names of the rates of a count model, if rates are requested.
@@ -121,6 +124,9 @@ impl<'m> PredictionRequest<'m> {
     /// column of row numbers or names.
     fn predict(&self, table: &Table, label: &str) -> Result<(Vec<String>, Vec<Cells>)> {
         let model = &self.saved.model;
+        if let Some(average) = self.average {
+            return self.predict_average(average, table, label);
+        }
         if let Some(counted) = self.counted() {
             let (names, columns) = match &self.posterior {
                 Some(posterior) if self.std => {
@@ -142,12 +148,53 @@ impl<'m> PredictionRequest<'m> {
     }
 }
 
+impl PredictionRequest<'_> {
+    /// The predictions of an average, as those of [`predict`](Self::predict).
+    fn predict_average(
+        &self,
+        average: &ModelAverage,
+        table: &Table,
+        label: &str,
+    ) -> Result<(Vec<String>, Vec<Cells>)> {
+        let model = &self.saved.model;
+        if let Some(counted) = self.counted().filter(|_| self.posterior.is_some()) {
+            let posteriors = average.models.iter().filter_map(|part| {
+                let covariance = part.covariance.as_ref()?;
+                Some(Posterior::new(&part.model, covariance).map(|posterior| (part.weight, posterior)))
+            });
+            let columns = rates::mixture_predictions(&posteriors.collect::<riesz::Result<Vec<_>>>()?, table)?;
+            let names = rates::names(counted);
+            let kept = if self.std { names.len() } else { 1 };
+            let columns = columns.into_iter().take(kept).map(Cells::Numbers).collect();
+            return Ok((names.into_iter().take(kept).collect(), columns));
+        }
+        let AveragedPrediction { mut prediction, variance } =
+            average.predict(table, &AtomicBool::new(false))?;
+        if self.link {
+            (prediction.classes, prediction.probabilities) = (None, None);
+        }
+        if self.counted().is_some() {
+            let rate = |f: &f64| model.link.inverse_link(*f);
+            let rates: Vec<f64> = prediction.outputs.data().iter().map(rate).collect();
+            prediction.outputs = Matrix::column_vector(rates);
+        }
+        let sd = variance.filter(|_| self.std).map(|mut variance| {
+            variance.data_mut().iter_mut().for_each(|v| *v = v.sqrt());
+            variance
+        });
+        let (names, mut cells) = layout(model, &prediction, self.std, label)?;
+        (0..table.rows()).for_each(|i| fill(model, &prediction, sd.as_ref(), i, &mut cells));
+        Ok((names, cells))
+    }
+}
+
 /// Predicts the rows in chunks.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.features.open(&args.table, &args.rows)?;
-    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
-    let (model, request) = (&saved.model, PredictionRequest::new(args, &saved)?);
+    let model = read_average(&args.model, Some(&rows), &args.features)?;
+    let ModelOrAverage { best: saved, average } = args.cells.admit_average(model)?;
+    let (model, request) = (&saved.model, PredictionRequest::new(args, &saved, average.as_ref())?);
     if let Some(note) = request.note() {
         console.note(format!("note: {} holds no posterior, {note}", args.model.display()));
     }

@@ -100,7 +100,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let stated = match read_any(&args.explanation, None, &FeatureArgs::default())? {
         FileContent::Explanation(saved, _) => saved,
-        FileContent::Model(..) => {
+        FileContent::Model(..) | FileContent::Average(_) => {
             let name = name_of(&args.explanation);
             return Err(Failure::input(format!("{name} is a model: give an explanation to check")));
         }

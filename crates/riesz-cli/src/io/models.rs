@@ -5,10 +5,12 @@ use std::io::Cursor;
 use std::path::Path;
 
 use riesz::Explanation;
+use riesz::format::average::SavedAverage;
 use riesz::format::explanation_json::SavedExplanation;
 use riesz::format::libsvm::{self, Features};
 use riesz::format::model::SavedModel;
-use riesz::format::{explanation_json, model};
+use riesz::format::{average, explanation_json, model};
+use riesz::model_average::{ModelAverage, ModelPart};
 
 use crate::args::FeatureArgs;
 use crate::console::note_once;
@@ -20,6 +22,8 @@ use crate::io::values;
 pub enum FileContent {
     /// A model and the name of its file format.
     Model(Box<SavedModel>, &'static str),
+    /// An average of models over hyper-parameters.
+    Average(Box<SavedAverage>),
     /// An explanation and the name of its file format.
     Explanation(Box<SavedExplanation>, &'static str),
 }
@@ -78,7 +82,14 @@ impl File<'_> {
 const LIBSVM: &str = "LIBSVM model";
 
 /// All file formats. A new format needs a reader in the library and an entry here.
-static FORMATS: [FileFormat; 5] = [
+static FORMATS: [FileFormat; 6] = [
+    FileFormat {
+        name: "average of riesz models",
+        recognises: average::recognises,
+        read: |file| {
+            Ok(FileContent::Average(Box::new(file.with_file_name(average::from_bytes(&file.bytes))?)))
+        },
+    },
     FileFormat {
         name: "riesz model",
         recognises: model::recognises,
@@ -233,14 +244,51 @@ fn table(rows: OpenTable, format: &'static str) -> Result<FileContent> {
     Ok(FileContent::Explanation(Box::new(values::read(rows)?.into()), format))
 }
 
-/// Reads a model; arguments as for [`read_any`].
-pub fn read_model(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<SavedModel> {
+/// A model, or an average of models over hyper-parameters.
+pub struct ModelOrAverage {
+    /// The model, or the one with the best hyper-parameters.
+    pub best: SavedModel,
+    /// The average, if there is one.
+    pub average: Option<ModelAverage>,
+}
+
+impl ModelOrAverage {
+    /// The models with their weights.
+    pub fn parts(&self) -> Vec<ModelPart<'_>> {
+        let SavedModel { model, covariance, .. } = &self.best;
+        let single = || vec![ModelPart { weight: 1.0, model, covariance: covariance.as_ref() }];
+        self.average.as_ref().map_or_else(single, ModelAverage::parts)
+    }
+}
+
+/// Reads a model or an average; arguments as for [`read_any`].
+pub fn read_average(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<ModelOrAverage> {
     match read_any(path, rows, features)? {
-        FileContent::Model(model, _) => Ok(*model),
+        FileContent::Model(model, _) => Ok(ModelOrAverage { best: *model, average: None }),
+        FileContent::Average(saved) => Ok(ModelOrAverage { best: saved.best, average: Some(saved.average) }),
         FileContent::Explanation(..) => {
             Err(Failure::input(format!("{} is an explanation: give a model file", name_of(path))))
         }
     }
+}
+
+/// Reads a model that is not an average; arguments as for [`read_any`].
+pub fn read_model(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<SavedModel> {
+    match read_average(path, rows, features)? {
+        ModelOrAverage { best, average: None } => Ok(best),
+        ModelOrAverage { average: Some(average), .. } => Err(average_refused(path, &average)),
+    }
+}
+
+/// The error of a command that does not take averages.
+fn average_refused(path: &Path, average: &ModelAverage) -> Failure {
+    Failure::input(format!(
+        "{name} is an average of {} models over hyper-parameters, which only 'riesz predict', 'explain', \
+         'report' and 'prefer' take: write the model of the best hyper-parameters with 'riesz convert {name} \
+         best.riesz'",
+        average.models.len(),
+        name = name_of(path)
+    ))
 }
 
 /// Reads an explanation; `rows` provide the feature values that a table of values lacks.
@@ -249,7 +297,7 @@ pub fn read_explanation(path: &Path, rows: Option<OpenTable>, categorical: &[Str
         FileContent::Explanation(explanation, _) => {
             complete(explanation.explanation, path, rows, categorical)
         }
-        FileContent::Model(..) => Err(Failure::input(format!(
+        FileContent::Model(..) | FileContent::Average(_) => Err(Failure::input(format!(
             "{} is a model: give an explanation, made with 'riesz explain … -o FILE'",
             name_of(path)
         ))),

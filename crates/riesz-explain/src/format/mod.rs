@@ -4,10 +4,12 @@
 //! | format | holds |
 //! |---|---|
 //! | [`model`] | a fitted model: a safetensors file with one JSON record |
+//! | [`average`] | an average of models over hyper-parameters |
 //! | [`explanation_json`] | an explanation: JSON |
 //! | [`value_table`] | an explanation's values: the columns of a table |
 //! | [`libsvm`] | LIBSVM's text models (`svm-train`, `svm_save_model`) |
 
+pub mod average;
 pub mod explanation_json;
 pub mod libsvm;
 pub mod model;

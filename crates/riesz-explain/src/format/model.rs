@@ -75,10 +75,14 @@ struct ModelRecord {
 }
 
 /// The text in place of the checksum while it is computed.
-const CHECKSUM_PLACEHOLDER: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+pub(super) const CHECKSUM_PLACEHOLDER: &str =
+    "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The checksum of a record and of arrays in any order. In the record, the placeholder replaces the checksum.
-fn checksum<'a>(record: &str, arrays: impl Iterator<Item = (&'a str, &'a [usize], &'a [u8])>) -> String {
+pub(super) fn checksum<'a>(
+    record: &str,
+    arrays: impl Iterator<Item = (&'a str, &'a [usize], &'a [u8])>,
+) -> String {
     let mut arrays: Vec<_> = arrays.collect();
     arrays.sort_unstable();
     let mut hasher = Sha256::new_with_prefix(record);
@@ -102,7 +106,7 @@ struct PosteriorRecord {
 }
 
 /// An array to be written to the container.
-struct NamedArray {
+pub(super) struct NamedArray {
     shape: Vec<usize>,
     kind: Dtype,
     bytes: Vec<u8>,
@@ -113,7 +117,7 @@ impl NamedArray {
         Self { shape, kind: Dtype::F64, bytes: numbers.flat_map(f64::to_le_bytes).collect() }
     }
 
-    fn list(numbers: impl Iterator<Item = f64>) -> Self {
+    pub fn list(numbers: impl Iterator<Item = f64>) -> Self {
         let mut array = Self::new(Vec::new(), numbers);
         array.shape = vec![array.bytes.len() / 8];
         array
@@ -126,6 +130,14 @@ impl NamedArray {
     fn words(numbers: impl IntoIterator<Item = u64>) -> Self {
         let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
         Self { shape: vec![bytes.len() / 8], kind: Dtype::U64, bytes }
+    }
+
+    pub fn bytes(bytes: Vec<u8>) -> Self {
+        Self { shape: vec![bytes.len()], kind: Dtype::U8, bytes }
+    }
+
+    pub fn raw(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -144,7 +156,7 @@ impl View for NamedArray {
     }
 }
 
-fn damaged(reason: impl std::fmt::Display) -> Error {
+pub(super) fn damaged(reason: impl std::fmt::Display) -> Error {
     Error::format(format!("this is not a riesz model file, or it is damaged: {reason}"))
 }
 
@@ -206,7 +218,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
                 .map(|(name, array)| (format!("posterior.{k}.{name}"), array)),
         );
     }
-    let parts = arrays.iter().map(|(name, array)| (name.as_str(), array.shape(), array.bytes.as_slice()));
+    let parts = arrays.iter().map(|(name, array)| (name.as_str(), array.shape(), array.raw()));
     let text = text.replacen(CHECKSUM_PLACEHOLDER, &checksum(&text, parts), 1);
     safetensors::serialize(arrays, Some(HashMap::from([("riesz".to_string(), text)])))
         .map_err(|e| Error::format(format!("the model cannot be written: {e}")))
@@ -378,7 +390,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
 }
 
 /// The first size and the numbers of the array `name`, which must be F64 with the given sizes (`None`: any).
-fn read_f64_array(
+pub(super) fn read_f64_array(
     tensors: &SafeTensors<'_>,
     name: &str,
     shape: &[Option<usize>],

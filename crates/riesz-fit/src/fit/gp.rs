@@ -4,11 +4,11 @@
 //! totals of districts: `z = Aᵀf(X) + ε`, with `A` (rows × observations) and `ε` normal.
 
 use super::nystrom::{GpTuning, Job, Kind};
-use super::sparse_gp::SparseGaussianProcess;
+use super::sparse_gp::{SparseGaussianProcess, SparseGpFit};
 use super::target_scaling::{ScaledTargets, check_noise, check_row_noise, noise_entries};
 use super::task::{
-    FIXED_KERNEL, FitTask, FittedModel, LANDMARKS, ModelKind, NORMALIZE_Y, OptionalInput, OutputType,
-    RESTARTS,
+    FIXED_KERNEL, FitTask, FittedModel, HYPERPARAMETER_SAMPLES, LANDMARKS, ModelKind, NORMALIZE_Y,
+    OptionalInput, OutputType, RESTARTS,
 };
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
@@ -41,7 +41,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "gp",
     help: "Gaussian process regression, one or several targets",
     predicts: OutputType::Numbers,
-    settings: &[&NOISE, &LANDMARKS, &RESTARTS, &FIXED_KERNEL, &NORMALIZE_Y],
+    settings: &[&NOISE, &LANDMARKS, &RESTARTS, &FIXED_KERNEL, &NORMALIZE_Y, &HYPERPARAMETER_SAMPLES],
     takes: &[OptionalInput::RowNoise],
     posterior: true,
     fit: fit_task,
@@ -59,28 +59,31 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     }
     let (kernel, normalize_y, row_noise) = (task.kernel.clone(), task.normalize_y(), task.row_noise.clone());
     let (restarts, seed) = (task.restarts(), task.seed);
-    let (model, covariance, warnings, steps, noise, evidence);
-    if let Some(landmarks) = task.settings.count(LANDMARKS.name) {
-        let standard = SparseGaussianProcess::new(kernel, start, landmarks);
-        let estimator = SparseGaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
-        let fit = estimator.fit_until(task.x, y, task.control())?;
-        (model, covariance, warnings) = (fit.model, fit.covariance, fit.warnings);
-        (steps, noise, evidence) = (fit.steps, fit.noise, fit.lower);
-    } else {
-        let standard = GaussianProcess::new(kernel, start);
-        let estimator = GaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
-        let fit = estimator.fit_until(task.x, y, task.control())?;
-        (model, covariance, warnings) = (fit.model, fit.covariance, fit.warnings);
-        (steps, noise, evidence) = (fit.steps, fit.noise, fit.log_marginal_likelihood);
-    }
-    Ok(FittedModel {
+    let (samples, control) = (task.hyperparameter_samples(), task.control());
+    let fitted = |model: KernelExpansion, covariance, warnings, steps, noise, evidence| FittedModel {
         covariance: Some(covariance),
         warnings,
         iterations: vec![steps],
         noise: Some(noise),
         log_marginal_likelihood: Some(evidence),
         ..model.into()
-    })
+    };
+    if let Some(landmarks) = task.settings.count(LANDMARKS.name) {
+        let standard = SparseGaussianProcess::new(kernel, start, landmarks);
+        let estimator = SparseGaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
+        let fit = estimator.fit_until(task.x, y, control)?;
+        let average = |draws| estimator.average_until(&fit, task.x, y, draws, control);
+        let average = samples.map(average).transpose()?;
+        let SparseGpFit { model, covariance, warnings, steps, noise, lower, .. } = fit;
+        return Ok(fitted(model, covariance, warnings, steps, noise, lower).averaged(average));
+    }
+    let standard = GaussianProcess::new(kernel, start);
+    let estimator = GaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
+    let fit = estimator.fit_until(task.x, y, control)?;
+    let average =
+        samples.map(|draws| estimator.average_until(&fit, task.x, y, draws, control)).transpose()?;
+    let GpFit { model, covariance, warnings, steps, noise, log_marginal_likelihood: evidence, .. } = fit;
+    Ok(fitted(model, covariance, warnings, steps, noise, evidence).averaged(average))
 }
 
 /// Returns the parameters that the settings do not fix.
@@ -96,6 +99,10 @@ fn tuned_by_settings(settings: &SettingValues) -> TunedParameters {
 
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let Some(landmarks) = settings.count(LANDMARKS.name) else { return Ok(None) };
+    if settings.count(HYPERPARAMETER_SAMPLES.name).is_some_and(|samples| samples > 0) {
+        // An average needs all rows at once.
+        return Ok(None);
+    }
     let noise = settings.number(NOISE.name);
     let learning = GpTuning {
         noise: noise.unwrap_or(START_NOISE),
@@ -321,15 +328,35 @@ impl GaussianProcess {
     /// let y = Matrix::column_vector(vec![0.1, 0.5, 0.8, 0.9, 0.7]);
     /// let process = GaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1);
     /// let new = Table::from_rows(&[[3.0]])?;
-    /// let (_, averaged_sd) = process.average(&x, &y, 200)?.predict(&new)?;
-    /// assert!(averaged_sd[(0, 0)] > process.fit(&x, &y)?.posterior().sd(&new)?[(0, 0)]);
+    /// let tuned = process.fit(&x, &y)?;
+    /// let (_, averaged_sd) = process.average(&tuned, &x, &y, 200)?.predict(&new)?;
+    /// assert!(averaged_sd[(0, 0)] > tuned.posterior().sd(&new)?[(0, 0)]);
     /// # Ok::<(), riesz::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`fit`](Self::fit); [`Error::TooFew`] without draws; [`Error::Parameter`] if nothing is tuned.
-    pub fn average(&self, x: &Table, y: &Matrix, draws: usize) -> Result<PosteriorMixture<GpFit>> {
-        let (start, parameters) = (self.fit(x, y)?.theta, self.parameters());
+    pub fn average(
+        &self,
+        tuned: &GpFit,
+        x: &Table,
+        y: &Matrix,
+        draws: usize,
+    ) -> Result<PosteriorMixture<GpFit>> {
+        self.average_until(tuned, x, y, draws, RunControl::none())
+    }
+
+    /// Averages as [`average`](Self::average) does; each evaluation of the marginal likelihood counts as one
+    /// step of progress.
+    pub(super) fn average_until(
+        &self,
+        tuned: &GpFit,
+        x: &Table,
+        y: &Matrix,
+        draws: usize,
+        control: RunControl<'_>,
+    ) -> Result<PosteriorMixture<GpFit>> {
+        let parameters = self.parameters();
         let free = self.tune.free(parameters.len() - 1, parameters.len());
         let fit = |theta: &[f64]| {
             let (kernel, noise) = self.hyperparameters(theta);
@@ -338,7 +365,7 @@ impl GaussianProcess {
             Ok((fit.log_marginal_likelihood, fit))
         };
         let coordinates = with_default_priors(parameters, &free);
-        HyperPosterior { coordinates: &coordinates, from: &start, control: RunControl::none() }.average(
+        HyperPosterior { coordinates: &coordinates, from: &tuned.theta, control }.average(
             |theta| self.log_marginal_likelihood(x, y, theta),
             fit,
             draws,
@@ -468,5 +495,9 @@ impl GpFit {
 impl WithPosterior for GpFit {
     fn posterior(&self) -> Posterior<'_> {
         Self::posterior(self)
+    }
+
+    fn into_parts(self) -> (KernelExpansion, PosteriorCovariance) {
+        (self.model, self.covariance)
     }
 }

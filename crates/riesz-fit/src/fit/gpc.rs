@@ -4,10 +4,12 @@
 use std::sync::atomic::AtomicBool;
 
 use super::nystrom::{Classifier, Job, Kind};
-use super::task::{FIXED_KERNEL, FitTask, FittedModel, LANDMARKS, ModelKind, OutputType, RESTARTS};
+use super::task::{
+    FIXED_KERNEL, FitTask, FittedModel, HYPERPARAMETER_SAMPLES, LANDMARKS, ModelKind, OutputType, RESTARTS,
+};
 use super::through_landmarks;
 use crate::control::RunControl;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::hyperparameters::with_default_priors;
 use crate::gp::inference::Inference;
@@ -27,7 +29,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "gpc",
     help: "Gaussian process classification, two or more classes",
     predicts: OutputType::Class,
-    settings: &[&LANDMARKS, &RESTARTS, &FIXED_KERNEL],
+    settings: &[&LANDMARKS, &RESTARTS, &FIXED_KERNEL, &HYPERPARAMETER_SAMPLES],
     takes: &[],
     posterior: true,
     fit: fit_task,
@@ -37,6 +39,10 @@ pub(super) static KIND: ModelKind = ModelKind {
 /// Returns the fit through landmarks if the settings request one.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let job = through_landmarks::job(settings, seed, &[])?;
+    if let Some(samples) = settings.count(HYPERPARAMETER_SAMPLES.name).filter(|n| job.is_some() && *n > 0) {
+        let why = "classifiers through landmarks are not averaged over hyper-parameters: leave it out";
+        return Err(Error::parameter(HYPERPARAMETER_SAMPLES.name, samples, why));
+    }
     let classifier = Classifier::Process { restarts: settings.count(RESTARTS.name).unwrap_or(0) };
     let kind = Kind::Classes { names: Vec::new(), classifier };
     Ok(job.map(|job| Job { corrections: 0, intercept: false, kind, ..job }))
@@ -51,13 +57,16 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     estimator.tune = !task.fixed_kernel();
     (estimator.restarts, estimator.seed) = (task.restarts(), task.seed);
     let fit = estimator.fit_until(task.x, labels, classes, task.control())?;
-    Ok(FittedModel {
+    let average = |draws| estimator.average_until(&fit, task.x, (labels, classes), draws, task.control());
+    let average = task.hyperparameter_samples().map(average).transpose()?;
+    let fitted = FittedModel {
         covariance: Some(fit.covariance),
         warnings: fit.warnings,
         iterations: vec![fit.steps],
         log_marginal_likelihood: Some(fit.log_marginal_likelihood),
         ..fit.model.into()
-    })
+    };
+    Ok(fitted.averaged(average))
 }
 
 /// Gaussian process classification: `P(y_i = 1) = σ(f(x_i))`, where `f` is a Gaussian process and σ the
@@ -244,12 +253,25 @@ impl GaussianProcessClassifier {
     /// [`Parameter`](riesz_core::Error::Parameter) if nothing is tuned.
     pub fn average(
         &self,
+        tuned: &GpcFit,
         x: &Table,
-        labels: &[usize],
-        classes: &[String],
+        (labels, classes): (&[usize], &[String]),
         draws: usize,
     ) -> Result<PosteriorMixture<GpcFit>> {
-        let (start, parameters) = (self.fit(x, labels, classes)?.theta, self.kernel.parameters());
+        self.average_until(tuned, x, (labels, classes), draws, RunControl::none())
+    }
+
+    /// Averages as [`average`](Self::average) does; each evaluation of the marginal likelihood counts as one
+    /// step of progress.
+    pub(super) fn average_until(
+        &self,
+        tuned: &GpcFit,
+        x: &Table,
+        (labels, classes): (&[usize], &[String]),
+        draws: usize,
+        control: RunControl<'_>,
+    ) -> Result<PosteriorMixture<GpcFit>> {
+        let parameters = self.kernel.parameters();
         let free = 0..if self.tune { parameters.len() } else { 0 };
         let fit = |theta: &[f64]| {
             let kernel = self.kernel.with_parameters(theta);
@@ -257,7 +279,7 @@ impl GaussianProcessClassifier {
             Ok((fit.log_marginal_likelihood, fit))
         };
         let coordinates = with_default_priors(parameters, &free);
-        HyperPosterior { coordinates: &coordinates, from: &start, control: RunControl::none() }.average(
+        HyperPosterior { coordinates: &coordinates, from: &tuned.theta, control }.average(
             |theta| self.log_marginal_likelihood(x, labels, classes, theta),
             fit,
             draws,
@@ -286,6 +308,10 @@ impl GpcFit {
 impl WithPosterior for GpcFit {
     fn posterior(&self) -> Posterior<'_> {
         Self::posterior(self)
+    }
+
+    fn into_parts(self) -> (KernelExpansion, PosteriorCovariance) {
+        (self.model, self.covariance)
     }
 }
 

@@ -10,9 +10,11 @@ use super::nystrom::Job;
 use super::{ClassWeight, Penalty, WarmStart};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, listed};
+use crate::gp::average::{PosteriorMixture, WithPosterior};
 use crate::kernel::{ColumnScaling, Kernel};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
+use crate::model_average::{ModelAverage, few_samples_warning};
 use crate::model_card::CardEntry;
 use crate::posterior::PosteriorCovariance;
 use crate::setting_schema::{Range, Setting, SettingValues};
@@ -144,6 +146,8 @@ pub struct FittedModel {
     pub noise: Option<f64>,
     /// The logarithm of the marginal likelihood.
     pub log_marginal_likelihood: Option<f64>,
+    /// The average over hyper-parameters, if the settings request one.
+    pub average: Option<ModelAverage>,
     /// Result for [`FitTask::start`] of a fit with other settings.
     pub end: Option<WarmStart>,
 }
@@ -161,12 +165,21 @@ impl From<KernelExpansion> for FittedModel {
             support: None,
             noise: None,
             log_marginal_likelihood: None,
+            average: None,
             end: None,
         }
     }
 }
 
 impl FittedModel {
+    /// Adds an average over hyper-parameters, with a warning if it is rough.
+    pub(super) fn averaged<F: WithPosterior>(mut self, average: Option<PosteriorMixture<F>>) -> Self {
+        self.average = average.map(PosteriorMixture::into_models);
+        let size = self.average.as_ref().map(|average| average.effective_sample_size);
+        self.warnings.extend(size.and_then(few_samples_warning));
+        self
+    }
+
     /// Records the convergence of the optimiser, with a warning if it stopped early.
     pub(super) fn stopped(mut self, converged: bool, iterations: Vec<usize>, remedy: &str) -> Self {
         if !converged {
@@ -239,6 +252,13 @@ pub(super) const FIXED_KERNEL: Setting = Setting::new(
      multiples of the length scales",
 )
 .with_bare("true");
+pub(super) const HYPERPARAMETER_SAMPLES: Setting = Setting::new(
+    "n_hyperparameter_samples",
+    "N",
+    Range::Count(0),
+    "Average over N samples of the hyper-parameters from their posterior, under weakly informative priors \
+     around the values at the start, instead of the best ones alone [default: 0, none]",
+);
 pub(super) const FOLDS: Setting = Setting::new(
     "folds",
     "K",
@@ -317,6 +337,11 @@ impl<'a> FitTask<'a> {
 
     pub(super) fn restarts(&self) -> usize {
         self.settings.count(RESTARTS.name).unwrap_or(0)
+    }
+
+    /// The number of samples of hyper-parameters over which the model is averaged, if any.
+    pub(super) fn hyperparameter_samples(&self) -> Option<usize> {
+        self.settings.count(HYPERPARAMETER_SAMPLES.name).filter(|count| *count > 0)
     }
 
     /// The maximum number of iterations, if it is given.

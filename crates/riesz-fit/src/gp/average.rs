@@ -12,6 +12,7 @@
 //!
 //! The priors are defined in [`hyperparameters`](super::hyperparameters).
 
+use rayon::prelude::*;
 use statrs::function::gamma::ln_gamma;
 
 use super::hyperparameters::{HyperParameter, HyperPrior, add_log_priors};
@@ -19,8 +20,10 @@ use super::search::maximise_within_priors;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Parameter;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, add_multiple, differences, dot, symmetric_eigen};
-use crate::posterior::Posterior;
+use crate::model_average::{ModelAverage, WeightedModel};
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
 
@@ -79,11 +82,11 @@ struct WeightedDraw<F> {
 impl HyperPosterior<'_> {
     /// Returns a mixture of `draws` fits that approximates the average over the posterior. `likelihood`
     /// returns the log marginal likelihood and its gradient at θ; `fit` returns the log marginal likelihood
-    /// and a fit.
-    pub fn average<F>(
+    /// and a fit. The fits of a round run in parallel; the result does not depend on the number of threads.
+    pub fn average<F: Send>(
         &self,
         mut likelihood: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
-        fit: impl Fn(&[f64]) -> Result<(f64, F)>,
+        fit: impl Fn(&[f64]) -> Result<(f64, F)> + Sync,
         draws: usize,
         seed: u64,
     ) -> Result<PosteriorMixture<F>> {
@@ -103,10 +106,11 @@ impl HyperPosterior<'_> {
         for round in 0..rounds {
             let proposal = &proposals[round];
             let size = draws / rounds + usize::from(round < draws % rounds);
-            for _ in 0..size {
-                self.control.check_cancelled()?;
-                let point = proposal.draw(&mut random);
-                match fit(&self.to_theta(&point).0) {
+            let points: Vec<Vec<f64>> = (0..size).map(|_| proposal.draw(&mut random)).collect();
+            let fits = self.fits_at(&points, &fit);
+            self.control.check_cancelled()?;
+            for (point, fit) in points.into_iter().zip(fits) {
+                match fit {
                     Ok((log, fit)) => draws_so_far.push(WeightedDraw {
                         log: log - 0.5 * dot(&point, &point),
                         scores: point,
@@ -158,6 +162,19 @@ impl HyperPosterior<'_> {
             effective_sample_size: effective,
             log_evidence: log_total + log_density_ratio_constant(free.len()),
         })
+    }
+
+    /// Returns the fits at these normal scores, which run in parallel.
+    fn fits_at<F: Send>(
+        &self,
+        points: &[Vec<f64>],
+        fit: &(impl Fn(&[f64]) -> Result<(f64, F)> + Sync),
+    ) -> Vec<Result<(f64, F)>> {
+        let fit_at = |point: &Vec<f64>| {
+            self.control.check_cancelled()?;
+            fit(&self.to_theta(point).0)
+        };
+        points.par_iter().map(fit_at).collect()
     }
 
     /// Returns the index and the prior of each hyper-parameter that is not fixed.
@@ -327,6 +344,9 @@ fn effective_sample_size(weights: &[f64]) -> f64 {
 pub trait WithPosterior {
     /// Returns the posterior of f.
     fn posterior(&self) -> Posterior<'_>;
+
+    /// Returns the posterior mean and the posterior covariance.
+    fn into_parts(self) -> (KernelExpansion, PosteriorCovariance);
 }
 
 impl<F> PosteriorMixture<F> {
@@ -366,6 +386,15 @@ impl<F: WithPosterior> PosteriorMixture<F> {
         })?;
         sd.data_mut().iter_mut().for_each(|variance| *variance = variance.sqrt());
         Ok((means, sd))
+    }
+
+    /// Returns the average as models for predictions and files.
+    pub fn into_models(self) -> ModelAverage {
+        let models = self.fits.into_iter().map(|(weight, fit)| {
+            let (model, covariance) = fit.into_parts();
+            WeightedModel { weight, model, covariance: Some(covariance) }
+        });
+        ModelAverage::new(models.collect(), self.effective_sample_size)
     }
 }
 

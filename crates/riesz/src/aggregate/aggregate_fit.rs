@@ -139,4 +139,8 @@ impl WithPosterior for AggregateFit {
     fn posterior(&self) -> Posterior<'_> {
         Self::posterior(self)
     }
+
+    fn into_parts(self) -> (KernelExpansion, PosteriorCovariance) {
+        (self.model, self.covariance)
+    }
 }

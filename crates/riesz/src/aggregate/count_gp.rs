@@ -372,6 +372,10 @@ impl WithPosterior for CountFit {
     fn posterior(&self) -> Posterior<'_> {
         Self::posterior(self)
     }
+
+    fn into_parts(self) -> (KernelExpansion, PosteriorCovariance) {
+        (self.model, self.covariance)
+    }
 }
 
 impl Tuning {

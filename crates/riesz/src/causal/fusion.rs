@@ -78,7 +78,7 @@ struct Objective<'a> {
     /// The objective on a subset of the rows.
     on_subset: Evidence<'a>,
     /// The objective on all rows, without its gradient.
-    value: &'a dyn Fn(&[f64]) -> Result<f64>,
+    value: &'a (dyn Fn(&[f64]) -> Result<f64> + Sync),
     /// Whether the subset has fewer rows.
     has_subset: bool,
 }

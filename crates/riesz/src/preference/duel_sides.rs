@@ -13,8 +13,8 @@ const VARIANCE: f64 = 2.25;
 
 /// The column that is 1 for the item at home.
 pub const HOME: &str = "home";
-/// The column of the item's identity, its name.
-pub const ID: &str = "id";
+/// The column of the item's name, on which its ability depends.
+pub const ABILITY: &str = "ability";
 /// The level of the right item if the model was not fitted to it; that of the left item is [`UNKNOWN_LEVEL`].
 /// The two levels differ.
 pub const UNSEEN_RIGHT: &str = "(unseen, right)";
@@ -33,7 +33,8 @@ pub enum HomeSide {
 /// Duels between rows of a table of items, with columns for side effects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DuelEntries {
-    /// The items' columns, then [`HOME`] and [`ID`]; one row per item and role (at home or not) that occurs.
+    /// The items' columns, then [`HOME`] and [`ABILITY`]; one row per item and role (at home or not) that
+    /// occurs.
     pub table: Table,
     /// For each duel, the row on the left.
     pub left: Vec<usize>,
@@ -111,7 +112,7 @@ pub fn prepare_entries(
         extra_kernels.push(VARIANCE * Kernel::from(Categorical { columns: [column], similarity: 0.0 }));
         let mut levels = names.to_vec();
         levels.extend([UNKNOWN_LEVEL, UNSEEN_RIGHT].map(String::from));
-        columns.push(Column { name: ID.into(), kind: ColumnKind::Categorical { levels } });
+        columns.push(Column { name: ABILITY.into(), kind: ColumnKind::Categorical { levels } });
         values.extend(item_of_row.iter().map(|&item| item as f64));
     }
     let rows_of = |roles: &[(usize, bool)]| roles.iter().map(|role| row_of_role[role]).collect();

@@ -1,6 +1,7 @@
 //! Preferential Gaussian processes. The log odds of a duel have a [prior covariance](PairKernel), and their
 //! posterior is computed by Laplace's approximation or a variational bound.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +9,7 @@ use super::duels::Duels;
 use super::hyperparameters::PreferenceHyperParameters;
 use super::low_rank::PairFeatures;
 use super::observed_duels::ObservedDuels;
-use super::pair_kernel::{self, ItemGrams, Pair, PairKernel, wide_rows};
+use super::pair_kernel::{self, ItemGrams, Pair, PairKernel, default_kernel, wide_rows};
 use super::teams::ItemBags;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result, sized};
@@ -16,8 +17,8 @@ use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
 use crate::gp::inference::Inference;
 use crate::gp::laplace;
-use crate::gp::search::{self, SearchOptions, SearchResult, best_search};
-use crate::kernel::{Kernel, Parameter};
+use crate::gp::search::{self, SearchOptions, SearchResult, best_profile, best_search};
+use crate::kernel::{ColumnScaling, Kernel, Parameter, Profile};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Sparse;
 use crate::model_card::CardEntry;
@@ -27,6 +28,10 @@ use crate::table::Table;
 /// Factors of the utility and the generalised variance at the starting points of tuning: the given variances,
 /// nearly only a utility, and nearly only the generalised part.
 const VARIANCE_FACTORS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
+
+/// Default number of draws of hyper-parameters, and the numbers of compared pairs with draws by default.
+const DEFAULT_DRAWS: usize = 64;
+const AVERAGED_PAIRS: RangeInclusive<usize> = 5..=300;
 
 /// Number of compared pairs below which the dense covariance is cheap.
 const SMALL_PAIR_COUNT: usize = 400;
@@ -70,6 +75,9 @@ pub struct PreferenceProcess {
     /// length scales and of e^1.5 for other parameters, around the start. For variances it is a factor of e³
     /// around 1.5². Few duels contain little information about these parameters.
     pub tune: bool,
+    /// Profiles of stationary kernels that tuning compares with that of the items' kernel by their marginal
+    /// likelihoods; none by default.
+    pub profiles: Vec<Profile>,
     /// Number of runs of the optimiser from random points within the bounds, in addition to those from the
     /// starting points.
     pub restarts: usize,
@@ -101,6 +109,29 @@ pub struct PreferenceFit {
     pub evaluations: usize,
     /// Warnings: parameters that ended at a bound, runs that failed.
     pub warnings: Vec<String>,
+    /// Tuned hyper-parameters, with the profile of the fit and with profiles that are nearly as likely.
+    optima: Vec<ProfileOptimum>,
+}
+
+/// The result of tuning.
+struct Optimum {
+    search: SearchResult,
+    /// Optima with the chosen profile and with profiles that are nearly as likely, best first.
+    optima: Vec<ProfileOptimum>,
+}
+
+/// The optimum with a profile of the kernel: hyper-parameters at the start, which have this profile, and the
+/// tuned parameters.
+#[derive(Debug, Clone)]
+struct ProfileOptimum {
+    start: PreferenceHyperParameters,
+    theta: Vec<f64>,
+}
+
+impl ProfileOptimum {
+    fn hyperparameters(&self) -> PreferenceHyperParameters {
+        self.start.with_parameters(&self.theta)
+    }
 }
 
 impl PreferenceProcess {
@@ -111,11 +142,29 @@ impl PreferenceProcess {
             margin: None,
             inference: Inference::Laplace,
             tune: true,
+            profiles: Vec::new(),
             restarts: 0,
             seed: 0,
             stop: Arc::default(),
             progress: Arc::default(),
         }
+    }
+
+    /// Returns a process with the [default kernel](default_kernel) of these items, whose columns have these
+    /// units. Tuning compares its Gaussian profile with Matérn profiles, because with a Gaussian kernel
+    /// intervals are too narrow if utilities are not as smooth as its functions.
+    ///
+    /// # Errors
+    /// As [`default_kernel`].
+    pub fn with_default_kernel(items: &Table, units: &ColumnScaling) -> Result<Self> {
+        Ok(Self { profiles: Profile::MATERN.to_vec(), ..Self::new(default_kernel(items, units)?) })
+    }
+
+    /// Returns the default number of draws for [`average`](Self::average). It is 64 for a tuned process and 5
+    /// to 300 compared pairs, which contain little information about hyper-parameters, and otherwise 0.
+    pub fn default_draws(&self, duels: &Duels) -> usize {
+        let few_pairs = AVERAGED_PAIRS.contains(&duels.pairs().len());
+        if self.tune && few_pairs { DEFAULT_DRAWS } else { 0 }
     }
 
     /// Fits the process to duels between the rows of `items`. For n compared pairs the cost is n³/3 for each
@@ -144,11 +193,11 @@ impl PreferenceProcess {
         };
         let optimum = tuning_subset.filter(|_| self.tune).map(|subset| {
             let (items, duels) = without_unused_items(subset);
-            self.tune(&ObservedDuels { items: &items, bags: None, duels: &duels }, None)
+            self.tune(&ObservedDuels { items: &items, bags: None, duels: &duels })
         });
+        let optimum = optimum.transpose()?;
         let (items, duels) = without_unused_items(duels);
-        let initial_theta = optimum.transpose()?.map(|optimum| optimum.theta);
-        self.fit_data(&ObservedDuels { items: &items, bags: None, duels: &duels }, initial_theta.as_deref())
+        self.fit_data(&ObservedDuels { items: &items, bags: None, duels: &duels }, optimum.as_ref())
     }
 
     /// Fits the process to duels between bags of the rows of `items`. The model is one of pairs of items,
@@ -162,35 +211,70 @@ impl PreferenceProcess {
     }
 
     /// Returns the posterior averaged over `draws` draws of the hyper-parameters, by importance sampling from
-    /// their posterior under the priors of [`tune`](field@Self::tune). Probabilities are the
+    /// their posterior under the priors of [`tune`](field@Self::tune). The draws start around `tuned`, a fit
+    /// of this process with tuning. [Profiles](Self::profiles) that are nearly as likely as its profile have
+    /// equal shares of the draws, and are weighted by their evidences. Probabilities are the
     /// [`expectation`](PosteriorMixture::expectation) of those of the fits.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::TooFew`] without draws.
+    /// As [`fit`](Self::fit); [`Error::TooFew`] without draws, or if `tuned` is not tuned.
     pub fn average(
         &self,
+        tuned: &PreferenceFit,
         items: &Table,
         duels: &Duels,
         draws: usize,
     ) -> Result<PosteriorMixture<PreferenceFit>> {
-        let best = Self { tune: true, ..self.clone() }.fit(items, duels)?;
-        let tuned = PreferenceHyperParameters { prior: best.prior, margin: best.margin };
-        let values: Vec<f64> =
-            tuned.parameters([1.0; 2]).iter().map(|hyper| hyper.parameter.log_value).collect();
-        let start = self.hyperparameters();
-        let fit = |theta: &[f64]| {
-            let PreferenceHyperParameters { prior, margin } = start.with_parameters(theta);
-            let fit = Self { prior, margin, tune: false, ..self.clone() }.fit(items, duels)?;
-            Ok((fit.log_marginal_likelihood, fit))
-        };
-        let control = RunControl { stop: &self.stop, progress: &self.progress };
-        let coordinates = start.parameters([1.0; 2]);
-        HyperPosterior { coordinates: &coordinates, from: &values, control }.average(
-            |theta| self.log_marginal_likelihood(items, duels, theta),
-            fit,
-            draws,
-            self.seed,
-        )
+        // Items without duels contain no information.
+        let (with_duels, duels) = duels.without_unused_items();
+        let items = items.select_rows(&with_duels);
+        self.average_data(tuned, &ObservedDuels { items: &items, bags: None, duels: &duels }, draws)
+    }
+
+    /// Returns the average for duels between bags of the rows of `items`, as [`average`](Self::average) does.
+    ///
+    /// # Errors
+    /// As [`average`](Self::average).
+    pub fn average_bags(
+        &self,
+        tuned: &PreferenceFit,
+        items: &Table,
+        bags: &ItemBags,
+        duels: &Duels,
+        draws: usize,
+    ) -> Result<PosteriorMixture<PreferenceFit>> {
+        self.average_data(tuned, &ObservedDuels { items, bags: Some(bags), duels }, draws)
+    }
+
+    fn average_data(
+        &self,
+        tuned: &PreferenceFit,
+        data: &ObservedDuels<'_>,
+        draws: usize,
+    ) -> Result<PosteriorMixture<PreferenceFit>> {
+        self.check(data)?;
+        let optima = &tuned.optima;
+        if optima.is_empty() {
+            return Err(Error::too_few("the list of tuned hyper-parameters", 1, "set is"));
+        }
+        let draws = draws.div_ceil(optima.len());
+        let mixtures = optima.iter().map(|ProfileOptimum { start, theta }| {
+            let process = Self { prior: start.prior.clone(), tune: false, ..self.clone() };
+            let fit = |theta: &[f64]| {
+                let PreferenceHyperParameters { prior, margin } = start.with_parameters(theta);
+                let fit = Self { prior, margin, ..process.clone() }.fit_data(data, None)?;
+                Ok((fit.log_marginal_likelihood, fit))
+            };
+            let control = RunControl { stop: &self.stop, progress: &self.progress };
+            let coordinates = start.parameters([1.0; 2]);
+            HyperPosterior { coordinates: &coordinates, from: theta, control }.average(
+                |theta| process.log_marginal_likelihood_of(data, theta),
+                fit,
+                draws,
+                self.seed,
+            )
+        });
+        Ok(PosteriorMixture::combined(mixtures.collect::<Result<_>>()?))
     }
 
     fn hyperparameters(&self) -> PreferenceHyperParameters {
@@ -236,15 +320,24 @@ impl PreferenceProcess {
         })
     }
 
-    fn fit_data(&self, data: &ObservedDuels<'_>, initial_theta: Option<&[f64]>) -> Result<PreferenceFit> {
+    /// Fits the process; tuning continues from `initial` if it is given.
+    fn fit_data(&self, data: &ObservedDuels<'_>, initial: Option<&Optimum>) -> Result<PreferenceFit> {
         self.check(data)?;
         self.check_memory(data.duels.pairs().len())?;
-        let optimum = if self.tune { Some(self.tune(data, initial_theta)?) } else { None };
-        let start = self.hyperparameters();
+        let tuned = match (self.tune, initial) {
+            (false, _) => None,
+            (true, None) => Some(self.tune(data)?),
+            (true, Some(Optimum { optima, .. })) => {
+                let (search, optimum) = self.search(data, &optima[0].start, Some(&optima[0].theta))?;
+                Some(Optimum { search, optima: vec![optimum] })
+            }
+        };
+        let (search, optima) = tuned.map(|tuned| (tuned.search, tuned.optima)).unzip();
+        let optima = optima.unwrap_or_default();
         let PreferenceHyperParameters { prior, margin } =
-            optimum.as_ref().map_or(start.clone(), |best| start.with_parameters(&best.theta));
+            optima.first().map_or_else(|| self.hyperparameters(), ProfileOptimum::hyperparameters);
         let (steps, evaluations, warnings) =
-            optimum.map_or((0, 0, Vec::new()), |best| (best.steps, best.evaluations, best.warnings));
+            search.map_or((0, 0, Vec::new()), |search| (search.steps, search.evaluations, search.warnings));
         let (grams, likelihood) = (data.item_grams(&prior), data.likelihood(margin));
         // With features the mode is cheap, and Newton's method with the dense matrix then takes one or two
         // steps.
@@ -290,13 +383,33 @@ impl PreferenceProcess {
             steps,
             evaluations,
             warnings,
+            optima,
         })
     }
 
-    /// Maximises the evidence times the priors, from several starting points, or from `initial_theta` alone.
-    fn tune(&self, data: &ObservedDuels<'_>, initial_theta: Option<&[f64]>) -> Result<SearchResult> {
-        let control = RunControl { stop: &self.stop, progress: &self.progress };
+    /// Maximises the evidence times the priors, from several starting points. The search with each other
+    /// profile starts at the optimum with the kernel's own profile.
+    fn tune(&self, data: &ObservedDuels<'_>) -> Result<Optimum> {
         let start = self.hyperparameters();
+        let first = self.search(data, &start, None)?;
+        let theta = first.0.theta.clone();
+        let (search, optima) = best_profile(first, &self.prior.items, &self.profiles, |items| {
+            let mut start = start.clone();
+            start.prior.items = items;
+            self.search(data, &start, Some(&theta))
+        })?;
+        Ok(Optimum { search, optima })
+    }
+
+    /// Maximises the evidence times the priors around `start`, from several starting points, or from
+    /// `initial_theta` alone.
+    fn search(
+        &self,
+        data: &ObservedDuels<'_>,
+        start: &PreferenceHyperParameters,
+        initial_theta: Option<&[f64]>,
+    ) -> Result<(SearchResult, ProfileOptimum)> {
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
         let search_from = |(factors, restarts): ([f64; 2], usize)| {
             let mut coordinates = start.parameters(factors);
             let initial_values = initial_theta.into_iter().flatten().zip(&mut coordinates);
@@ -321,7 +434,8 @@ impl PreferenceProcess {
         let first_start = (VARIANCE_FACTORS[0], if initial_theta.is_none() { self.restarts } else { 0 });
         let other_starts = VARIANCE_FACTORS[1..].iter().filter(|_| has_both_parts && initial_theta.is_none());
         let (best, ()) = best_search(first_start, other_starts.map(|factors| (*factors, 0)), search_from)?;
-        Ok(best)
+        let theta = best.theta.clone();
+        Ok((best, ProfileOptimum { start: start.clone(), theta }))
     }
 
     /// Returns features of the duels' prior covariance if they make Laplace's approximation cheaper than the
@@ -445,5 +559,9 @@ impl PreferenceFit {
 impl WithPosterior for PreferenceFit {
     fn posterior(&self) -> Posterior<'_> {
         Self::posterior(self)
+    }
+
+    fn into_parts(self) -> (KernelExpansion, PosteriorCovariance) {
+        (self.model, self.covariance)
     }
 }

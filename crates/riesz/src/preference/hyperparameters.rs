@@ -16,6 +16,10 @@ pub(super) struct PreferenceHyperParameters {
 /// Mean and standard deviation of the normal prior of a log variance: a median of 1.5² and a factor of e³.
 const SHARE_PRIOR: (f64, f64) = (0.810_930_216_216_328_8, 3.0);
 
+/// Further utilities next to a kernel of items, such as abilities, have log variances with this prior: a
+/// median of 0.5² and a factor of e^1.5.
+const FURTHER_PRIOR: (f64, f64) = (-1.386_294_361_119_890_6, 1.5);
+
 fn hyperparameter(name: &str, log_value: f64, (mean, sd): (f64, f64)) -> HyperParameter {
     let prior = Some(HyperPrior::Normal { mean, sd });
     HyperParameter { parameter: Parameter { name: name.into(), log_value }, prior }
@@ -47,7 +51,9 @@ impl PreferenceHyperParameters {
             .map(|(name, v, factor)| hyperparameter(name, (*v * factor).ln(), SHARE_PRIOR))
             .collect();
         let terms = extra_utility_kernel.iter().flat_map(|k| &k.terms);
-        parameters.extend(terms.map(|term| hyperparameter("further utility", term.scale.ln(), SHARE_PRIOR)));
+        let has_item_kernel = utility_variance + generalised_variance > 0.0;
+        let prior = if has_item_kernel { FURTHER_PRIOR } else { SHARE_PRIOR };
+        parameters.extend(terms.map(|term| hyperparameter("further utility", term.scale.ln(), prior)));
         parameters.extend(kernel_hyperparameters(items));
         if let Some(ContextKernel { kernel, shared }) = contexts {
             if is_free(*shared) {

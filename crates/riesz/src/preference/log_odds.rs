@@ -3,10 +3,11 @@
 use super::left_right_columns::LeftRightColumns;
 use super::pref_shap::probability_better;
 use crate::attribution::std_error::NORMAL;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::explanation::{Duel, WinProbability};
 use crate::kernel_model::{KernelExpansion, Link, logistic};
-use crate::linalg::{Matrix, Sparse};
+use crate::linalg::{Matrix, Sparse, add_multiple};
+use crate::model_average::ModelPart;
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::prediction::{AggregatePrediction, Prediction, reaching};
 use crate::table::Table;
@@ -96,6 +97,51 @@ impl DuelLogOdds {
             tie: probabilities.filter(|by_class| by_class.cols() > 2).map(|by_class| by_class.column(2)),
             margin,
         }
+    }
+
+    /// Returns predictions under an average of models for duels as wide rows, or for weighted sums of the log
+    /// odds of these rows. Means and probabilities are averages; variances are those of the mixture.
+    ///
+    /// # Errors
+    /// As [`of_rows`](Self::of_rows) and [`of_sums`](Self::of_sums); [`Error::TooFew`] without models.
+    pub fn of_average(parts: &[ModelPart<'_>], rows: &Table, sums: Option<&Sparse>) -> Result<Self> {
+        let predict = |part: &ModelPart<'_>| match sums {
+            None => Self::of_rows(part.model, part.covariance, rows),
+            Some(weights) => Self::of_sums(part.model, part.covariance, rows, weights),
+        };
+        if let [part] = parts {
+            return predict(part);
+        }
+        let predictions = parts.iter().map(|part| Ok((part.weight, predict(part)?)));
+        Self::mixed(&predictions.collect::<Result<Vec<_>>>()?)
+            .ok_or_else(|| Error::too_few("the list of models", 1, "model is"))
+    }
+
+    /// Returns the mixture of predictions; `None` if there are none.
+    fn mixed(parts: &[(f64, Self)]) -> Option<Self> {
+        let (_, first) = parts.first()?;
+        let mean_of = |list: &dyn Fn(&Self) -> Option<&Vec<f64>>| -> Option<Vec<f64>> {
+            let mut sum = vec![0.0; first.mean.len()];
+            for (weight, part) in parts {
+                add_multiple(&mut sum, *weight, list(part)?);
+            }
+            Some(sum)
+        };
+        let mean = mean_of(&|part| Some(&part.mean))?;
+        let sd = parts.iter().map(|(weight, part)| {
+            let moments = part.mean.iter().zip(part.sd.as_ref()?).zip(&mean);
+            Some(moments.map(|((m, sd), mean)| weight * (sd * sd + (m - mean).powi(2))).collect::<Vec<f64>>())
+        });
+        let sd = sd.collect::<Option<Vec<_>>>().map(|variances| {
+            (0..mean.len()).map(|i| variances.iter().map(|part| part[i]).sum::<f64>().sqrt()).collect()
+        });
+        Some(Self {
+            sd,
+            probability: mean_of(&|part| part.probability.as_ref()),
+            tie: mean_of(&|part| part.tie.as_ref()),
+            margin: parts.iter().map(|(weight, part)| weight * part.margin).sum(),
+            mean,
+        })
     }
 
     /// Returns the posterior mean of the log odds that the left item of duel i wins: its advantage minus the

@@ -39,7 +39,7 @@ pub use bradley_terry::{AbilityRidge, BradleyTerry, BradleyTerryFit};
 pub use comparison_graph_indices::{Reference, SpecR, average_clustering, spec_r};
 pub use difference_columns::differences;
 pub use duel_columns::{DuelColumns, NamedDuelColumns, outcome_column};
-pub use duel_sides::{DuelEntries, HOME, HomeSide, ID, UNSEEN_RIGHT, prepare_entries};
+pub use duel_sides::{ABILITY, DuelEntries, HOME, HomeSide, UNSEEN_RIGHT, prepare_entries};
 pub use duels::{Contexts, Duels};
 pub use evaluation::{
     Bin, Evaluation, LossDifference, ProbabilityScores, ScoreSummary, Split, TestDuels, calibration, split,
@@ -56,7 +56,7 @@ pub use pair_kernel::{
     ContextKernel, DEFAULT_KERNEL, Pair, PairKernel, default_kernel, wide_columns, wide_rows, wide_rows_in,
 };
 pub use pairwise_log_odds::{PairwiseLogOdds, PosteriorDraws};
-pub use pref_shap::{explain, probability_better};
+pub use pref_shap::{explain, explain_average, probability_better};
 pub use rankability::{
     CyclicTriad, ELO_MEAN, ELO_PER_LOG_ODDS, EloRating, Hodge, Rankability, RankingRequest,
 };

@@ -22,7 +22,7 @@
 
 use rayon::prelude::*;
 
-use super::duel_sides::{HOME, ID};
+use super::duel_sides::{ABILITY, HOME};
 use super::duels::{Contexts, Duels};
 use crate::error::{Error, Result, sized};
 use crate::kernel::{ColumnScaling, Kernel, KernelExpression, Term};
@@ -186,7 +186,7 @@ impl PairKernel {
             let column = kernel.columns_read().next().and_then(|j| columns.get(j));
             let part = match column.map(|c| &c.name[..]) {
                 Some(HOME) => "the home advantage",
-                Some(ID) => "the abilities",
+                Some(ABILITY) => "the abilities",
                 _ => "a further utility",
             };
             CardEntry::measured(format!("prior variance of {part}"), term.scale)

@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 
+use super::duel_sides::UNSEEN_RIGHT;
 use super::gp_preference::PreferenceFit;
 use super::left_right_columns::LeftRightColumns;
 use super::pair_kernel::wide_rows_in;
@@ -23,7 +24,7 @@ use crate::kernel_model::parts::key;
 use crate::linalg::{Cholesky, Matrix, Sparse, add_to, mean, symmetric_eigen};
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
-use crate::table::Table;
+use crate::table::{Column, ColumnKind, Table, UNKNOWN_LEVEL};
 
 /// The log odds of all pairs of items: entry (l, r) is the log odds that l beats r. The matrix is exactly
 /// skew, without rounding errors.
@@ -62,8 +63,9 @@ impl PreferenceFit {
 
 impl<'m> PairwiseLogOdds<'m> {
     /// Creates the log odds between the rows of `items` of a model of duels, such as one from a file. For a
-    /// model of duels in contexts, `context` is the row of the contexts' columns in which the items meet.
-    /// Cost O((N + M)² d) for N rows and M other items of the duels.
+    /// model of duels in contexts, `context` is the row of the contexts' columns in which the items meet. In
+    /// a model with abilities each item with the level [`UNKNOWN_LEVEL`] is another new item. Cost
+    /// O((N + M)² d) for N rows and M other items of the duels.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Parameter`] if the model is not one of duels between items;
@@ -89,9 +91,10 @@ impl<'m> PairwiseLogOdds<'m> {
         let side_of = |wide: &Table, first| wide.select_columns(&(first..first + width).collect::<Vec<_>>());
         let requested = side_of(&wide, 0);
         let mut rows: Vec<Vec<f64>> = (0..n_requested).map(|i| requested.row(i)).collect();
+        let columns = with_levels_of_new_items(requested.columns().to_vec(), &mut rows);
         let sides_of_points =
             [0, width].map(|first| indices_of(&side_of(&model.support_points, first), &mut rows));
-        let all_items = Table::from_named_rows(requested.columns().to_vec(), &rows)?;
+        let all_items = Table::from_named_rows(columns, &rows)?;
         let (contexts, point_contexts) = match &prior.contexts {
             None => (Matrix::from_row_major(1, 1, vec![1.0]), vec![0; model.support_points.rows()]),
             Some(kernel) => {
@@ -268,6 +271,23 @@ fn indices_of(table: &Table, rows: &mut Vec<Vec<f64>>) -> Vec<usize> {
         })
     };
     (0..table.rows()).map(&mut index_of).collect()
+}
+
+/// Gives each row of a new item a level of its own in the column of abilities, and returns the columns with
+/// these levels.
+fn with_levels_of_new_items(mut columns: Vec<Column>, rows: &mut [Vec<f64>]) -> Vec<Column> {
+    for (j, column) in columns.iter_mut().enumerate() {
+        let ColumnKind::Categorical { levels } = &mut column.kind else { continue };
+        // Only columns of abilities have a level for new items on the right.
+        let is_of_abilities = levels.iter().any(|level| level == UNSEEN_RIGHT);
+        let unknown = levels.iter().position(|level| level == UNKNOWN_LEVEL);
+        let Some(unknown) = unknown.filter(|_| is_of_abilities) else { continue };
+        for row in rows.iter_mut().filter(|row| row[j] == unknown as f64) {
+            row[j] = levels.len() as f64;
+            levels.push(format!("{UNKNOWN_LEVEL}, {}", levels.len()));
+        }
+    }
+    columns
 }
 
 /// Returns a matrix R with `K = R Rᵀ`, for a K that is positive semi-definite up to rounding. Eigenvalues of

@@ -25,6 +25,7 @@ use crate::explanation::{Dispersion, Exactness, Explanation, Provenance, Samplin
 use crate::game::{Background, Game, ReferenceRows};
 use crate::index::ValueIndex;
 use crate::kernel_model::KernelExpansion;
+use crate::model_average::ModelPart;
 use crate::model_card::CardEntry;
 use crate::posterior::PosteriorCovariance;
 use crate::question::Question;
@@ -42,6 +43,25 @@ const SMALL_BACKGROUND: usize = 16;
 
 /// The largest number of pairs of items in one background.
 const MAX_PAIRS: usize = 10_000;
+
+/// Returns the values of duels under an average of models, as [`explain`] does for one model.
+///
+/// # Errors
+/// As [`explain`]; [`Error::TooFew`] without models.
+pub fn explain_average(
+    parts: &[ModelPart<'_>],
+    rows: &Table,
+    question: &DuelQuestion,
+    stop: &Arc<AtomicBool>,
+    progress: &Arc<Progress>,
+) -> Result<Explanation> {
+    let explain = |part: &ModelPart<'_>| explain(part.model, part.covariance, rows, question, stop, progress);
+    if let [part] = parts {
+        return explain(part);
+    }
+    let explained = parts.iter().map(|part| Ok((part.weight, explain(part)?)));
+    Explanation::mixed(&explained.collect::<Result<Vec<_>>>()?)
+}
 
 /// Returns the values of duels, which are rows of [`wide_rows`](super::wide_rows), under a model of duels.
 ///

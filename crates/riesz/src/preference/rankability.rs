@@ -56,7 +56,8 @@ pub struct CyclicTriad {
 pub struct Rankability {
     /// For each item, the posterior mean of its mean log odds against all items.
     pub utility: Vec<f64>,
-    /// For each item, the ends of the credible interval of its utility, whose posterior is normal.
+    /// For each item, the ends of the credible interval of its utility, from a normal distribution with the
+    /// posterior's mean and variance.
     pub utility_interval: Vec<(f64, f64)>,
     /// For each item, its rank by the posterior mean of its utility, 1 for the best.
     pub rank: Vec<usize>,
@@ -164,6 +165,25 @@ fn default_draws(n: usize) -> usize {
 /// A stream of draws that differs from that of the pairs' log odds.
 const UTILITY_STREAM: u64 = 1;
 
+/// A normal posterior of utilities with its weight in a mixture.
+struct UtilityPosterior {
+    weight: f64,
+    mean: Vec<f64>,
+    covariance: Matrix,
+}
+
+/// Returns the posterior of draw t: each posterior has a share of the draws that is its weight, up to
+/// rounding.
+fn part_of_draw(parts: &[UtilityPosterior], t: usize, draws: usize) -> usize {
+    let position = (t as f64 + 0.5) / draws as f64;
+    let mut total = 0.0;
+    let ends = parts.iter().map(|part| {
+        total += part.weight;
+        total
+    });
+    ends.take_while(|end| *end < position).count().min(parts.len() - 1)
+}
+
 /// The summary of a draw of the log odds of all pairs.
 struct DrawSummary {
     cyclic_share: f64,
@@ -180,15 +200,35 @@ impl RankingRequest {
     /// As [`PairwiseLogOdds::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`];
     /// [`Error::Interrupted`].
     pub fn summarise_log_odds(&self, flow: &PairwiseLogOdds<'_>) -> Result<Rankability> {
-        self.check(flow.items())?;
-        let (utility, covariance) = flow.utilities()?;
-        let cycle_draws = if flow.allows_cycles() { self.draws.unwrap_or(CYCLE_DRAWS) } else { 0 };
-        let summary = self.summarise_utilities(utility, &covariance, cycle_draws)?;
+        self.summarise_average(&[(1.0, flow)])
+    }
+
+    /// Returns the summary of a mixture of posteriors of log odds between the same items, with weights that
+    /// add up to 1. Each posterior has its share of the draws. Intervals of utilities are those of normal
+    /// distributions with the mixture's means and variances.
+    ///
+    /// # Errors
+    /// As [`summarise_log_odds`](Self::summarise_log_odds).
+    pub fn summarise_average(&self, parts: &[(f64, &PairwiseLogOdds<'_>)]) -> Result<Rankability> {
+        let Some((_, first)) = parts.first() else {
+            return Err(Error::too_few("the list of posteriors", 1, "posterior is"));
+        };
+        self.check(first.items())?;
+        let utilities = parts.iter().map(|(weight, flow)| {
+            let (mean, covariance) = flow.utilities()?;
+            Ok(UtilityPosterior { weight: *weight, mean, covariance })
+        });
+        let utilities = utilities.collect::<Result<Vec<_>>>()?;
+        let cycle_draws = if first.allows_cycles() { self.draws.unwrap_or(CYCLE_DRAWS) } else { 0 };
+        let summary = self.summarise_utilities(&utilities, cycle_draws)?;
         if cycle_draws == 0 {
             return Ok(summary);
         }
-        let draws = flow.draws()?;
-        self.with_cycles(summary, &flow.mean(), |seed| draws.draw(seed))
+        let draws = parts.iter().map(|(_, flow)| flow.draws()).collect::<Result<Vec<_>>>()?;
+        let mut mean = Matrix::zeros(first.items(), first.items());
+        parts.iter().for_each(|(weight, flow)| mean.add_times(*weight, &flow.mean()));
+        let draw = |t: usize, seed: u64| draws[part_of_draw(&utilities, t, cycle_draws)].draw(seed);
+        self.with_cycles(summary, &mean, draw)
     }
 
     /// Returns the summary of a normal posterior of abilities, one per item, with this mean and covariance.
@@ -201,8 +241,8 @@ impl RankingRequest {
         self.check(n)?;
         sized("the covariance of abilities", "rows", n, covariance.rows(), "one per item")?;
         // The mean log odds against all items are the ability without the mean ability.
-        let (utility, covariance) = relative_to_mean(abilities, covariance);
-        self.summarise_utilities(utility, &covariance, 0)
+        let (mean, covariance) = relative_to_mean(abilities, covariance);
+        self.summarise_utilities(&[UtilityPosterior { weight: 1.0, mean, covariance }], 0)
     }
 
     fn check(&self, n: usize) -> Result<()> {
@@ -226,24 +266,28 @@ impl RankingRequest {
         (0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level))
     }
 
-    /// Summarises utilities from their normal posterior: intervals in closed form, ranks from draws.
+    /// Summarises utilities from a mixture of normal posteriors: intervals in closed form, ranks from draws.
     /// `cycle_draws` follow, for the progress.
-    fn summarise_utilities(
-        &self,
-        utility: Vec<f64>,
-        covariance: &Matrix,
-        cycle_draws: usize,
-    ) -> Result<Rankability> {
-        let n = utility.len();
+    fn summarise_utilities(&self, parts: &[UtilityPosterior], cycle_draws: usize) -> Result<Rankability> {
+        let n = parts[0].mean.len();
         let draws = self.draws.unwrap_or_else(|| default_draws(n));
-        let root = psd_root(covariance, f64::EPSILON)?;
+        let roots = parts.iter().map(|part| psd_root(&part.covariance, f64::EPSILON));
+        let roots = roots.collect::<Result<Vec<Matrix>>>()?;
+        let weighted_sum = |term: &dyn Fn(&UtilityPosterior) -> f64| -> f64 {
+            parts.iter().map(|part| part.weight * term(part)).sum()
+        };
+        let utility: Vec<f64> = (0..n).map(|i| weighted_sum(&|part| part.mean[i])).collect();
+        let variance = |i: usize| {
+            weighted_sum(&|part| part.covariance[(i, i)].max(0.0) + (part.mean[i] - utility[i]).powi(2))
+        };
         let control = RunControl { stop: &self.stop, progress: &self.progress };
         self.progress.start(draws + cycle_draws);
         let ranks_of_draw = |t: usize| {
             control.check_cancelled()?;
             let mut random = Random::seed_from_u64(hash([self.seed, t as u64, UTILITY_STREAM]));
-            let z: Vec<f64> = (0..root.cols()).map(|_| random.sample(StandardNormal)).collect();
-            let draw: Vec<f64> = utility.iter().zip(root.matvec(&z)).map(|(m, v)| m + v).collect();
+            let k = part_of_draw(parts, t, draws);
+            let z: Vec<f64> = (0..roots[k].cols()).map(|_| random.sample(StandardNormal)).collect();
+            let draw: Vec<f64> = parts[k].mean.iter().zip(roots[k].matvec(&z)).map(|(m, v)| m + v).collect();
             control.step();
             Ok(ranks(&draw))
         };
@@ -251,7 +295,7 @@ impl RankingRequest {
         let (low, high) = self.tails();
         let quantile = normal::quantile(high);
         let utility_interval = |i: usize| {
-            let half_width = quantile * covariance[(i, i)].max(0.0).sqrt();
+            let half_width = quantile * variance(i).sqrt();
             (utility[i] - half_width, utility[i] + half_width)
         };
         let rank: Vec<usize> = ranks(&utility).into_iter().map(|r| r as usize).collect();
@@ -286,14 +330,14 @@ impl RankingRequest {
         &self,
         summary: Rankability,
         mean: &Matrix,
-        draw: impl Fn(u64) -> Matrix + Sync,
+        draw: impl Fn(usize, u64) -> Matrix + Sync,
     ) -> Result<Rankability> {
         let (n, draws) = (mean.rows(), summary.cycle_draws);
         let words = draws.div_ceil(64);
         let control = RunControl { stop: &self.stop, progress: &self.progress };
         let summarise_draw = |t: usize| {
             control.check_cancelled()?;
-            let log_odds = draw(hash([self.seed, t as u64]));
+            let log_odds = draw(t, hash([self.seed, t as u64]));
             control.step();
             Ok(DrawSummary::from_log_odds(&log_odds))
         };

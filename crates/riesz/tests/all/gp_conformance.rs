@@ -525,7 +525,8 @@ fn averages_over_hyperparameters_equal_sums_over_a_grid() {
         let fit = process.fit(&x, &y).unwrap();
         (fit.log_marginal_likelihood, fit)
     };
-    let average = standard.average(&x, &y, 3_000).unwrap();
+    let tuned = standard.fit(&x, &y).unwrap();
+    let average = standard.average(&tuned, &x, &y, 3_000).unwrap();
     check_average("regression", &average, &kernel_axes(), fit_at, &new);
     let noise = GaussianProcess { tune: TunedParameters::Noise, ..standard.clone() };
     let fit_at = |offsets: &[f64]| {
@@ -534,11 +535,11 @@ fn averages_over_hyperparameters_equal_sums_over_a_grid() {
         let fit = fit.unwrap();
         (fit.log_marginal_likelihood, fit)
     };
-    let average = noise.average(&x, &y, 1_000).unwrap();
+    let average = noise.average(&noise.fit(&x, &y).unwrap(), &x, &y, 1_000).unwrap();
     check_average("noise of a regression", &average, &[Axis::normal(0.0, 1.5)], fit_at, &new);
-    assert!(standard.average(&x, &y, 0).is_err());
+    assert!(standard.average(&tuned, &x, &y, 0).is_err());
     let fixed = GaussianProcess { tune: TunedParameters::Nothing, ..standard.clone() };
-    let error = fixed.average(&x, &y, 10).unwrap_err().to_string();
+    let error = fixed.average(&tuned, &x, &y, 10).unwrap_err().to_string();
     assert!(error.contains("at least one hyper-parameter that is not fixed"), "{error}");
 
     let sparse = SparseGaussianProcess {
@@ -552,7 +553,7 @@ fn averages_over_hyperparameters_equal_sums_over_a_grid() {
         let fit = process.fit(&x, &y).unwrap();
         (fit.lower, fit)
     };
-    let average = sparse.average(&x, &y, 3_000).unwrap();
+    let average = sparse.average(&sparse.fit(&x, &y).unwrap(), &x, &y, 3_000).unwrap();
     check_average("sparse regression", &average, &kernel_axes(), fit_at, &new);
 
     let (labels, classes) = ([0, 0, 1, 1, 1, 0], ["no".to_string(), "yes".to_string()]);
@@ -563,7 +564,8 @@ fn averages_over_hyperparameters_equal_sums_over_a_grid() {
         let fit = fit.fit(&x, &labels, &classes).unwrap();
         (fit.log_marginal_likelihood, fit)
     };
-    let average = classifier.average(&x, &labels, &classes, 3_000).unwrap();
+    let tuned = classifier.fit(&x, &labels, &classes).unwrap();
+    let average = classifier.average(&tuned, &x, (&labels, &classes), 3_000).unwrap();
     check_average("classification", &average, &kernel_axes(), fit_at, &new);
 
     let left = [1, 2, 3, 3, 4, 5, 4];
@@ -577,7 +579,8 @@ fn averages_over_hyperparameters_equal_sums_over_a_grid() {
         let fit = fixed.fit(&x, &duels).unwrap();
         (fit.log_marginal_likelihood, fit)
     };
-    let average = process.average(&x, &duels, 3_000).unwrap();
+    let tuned = process.fit(&x, &duels).unwrap();
+    let average = process.average(&tuned, &x, &duels, 3_000).unwrap();
     let axes = [Axis::normal(0.0, 3.0), Axis::normal(0.0, 1.0)];
     let pairs = riesz::preference::wide_rows(&x, &[(0, 3), (4, 5)]).unwrap();
     check_average("preferences", &average, &axes, fit_at, &pairs);

@@ -3,10 +3,11 @@
 use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, Side};
 use riesz::explanation::{Dispersion, Uncertainty};
+use riesz::kernel::Profile;
 use riesz::linalg::Sparse;
 use riesz::preference::{
-    ContextKernel, Duels, Pair, PairKernel, PreferenceFit, PreferenceProcess, prepare_entries, wide_rows,
-    wide_rows_in,
+    ContextKernel, Duels, LandmarkProcess, Pair, PairKernel, PreferenceFit, PreferenceProcess,
+    prepare_entries, wide_rows, wide_rows_in,
 };
 use riesz::{Column, Explainer, Game, Kernel, Players, Question, Table};
 
@@ -246,6 +247,46 @@ fn the_evidence_says_whether_there_is_a_ranking() {
             pairs.iter().zip(&probability).filter(|((l, r), p)| (**p > 0.5) == (cyclic || l > r)).count();
         assert!(right >= 36, "{right} of 40");
     }
+}
+
+/// Tuning chooses the profile with the largest marginal likelihood, with priors that are equal for all
+/// profiles. Fits through landmarks choose it too.
+#[test]
+fn profiles_are_chosen_by_their_evidence() {
+    let mut s = Stream(5);
+    let items = Table::from_rows(&(0..60).map(|i| [f64::from(i) / 10.0]).collect::<Vec<_>>()).unwrap();
+    // A random walk is much rougher than functions of a Gaussian kernel.
+    let steps: Vec<f64> = (0..60).map(|_| s.normal()).collect();
+    let utility: Vec<f64> = (0..60).map(|i| 1.5 * steps[..=i].iter().sum::<f64>()).collect();
+    let (mut left, mut right, mut won) = (vec![], vec![], vec![]);
+    while left.len() < 1500 {
+        let (l, r) = ((60.0 * s.uniform()) as usize, (60.0 * s.uniform()) as usize);
+        if l != r {
+            left.push(l);
+            right.push(r);
+            won.push(f64::from(u8::from(s.uniform() < sigma(utility[l] - utility[r]))));
+        }
+    }
+    let duels = Duels::new(60, &left, &right, &won, None).unwrap();
+    let mut process = PreferenceProcess::new(Kernel::gaussian(&[1.0]));
+    process.prior.generalised_variance = 0.0;
+    let tuned_with = |profile: Profile| {
+        let mut process = process.clone();
+        process.prior.items = process.prior.items.with_profile(profile);
+        process.fit(&items, &duels).unwrap()
+    };
+    let [gaussian, smoother, rough] =
+        [Profile::Gaussian, Profile::MATERN[0], Profile::MATERN[1]].map(tuned_with);
+    assert!(gaussian.log_marginal_likelihood + 3.0 < rough.log_marginal_likelihood);
+    assert!(smoother.log_marginal_likelihood + 1.0 < rough.log_marginal_likelihood);
+    process.profiles = Profile::MATERN.to_vec();
+    let chosen = process.fit(&items, &duels).unwrap();
+    assert!(chosen.prior.items.formula().contains("matern32"), "{}", chosen.prior.items.formula());
+    let difference = chosen.log_marginal_likelihood - rough.log_marginal_likelihood;
+    assert!(difference.abs() < 1e-4, "{difference}");
+    let landmarks = LandmarkProcess { tuning_pairs: 800, ..LandmarkProcess::new(process) };
+    let fit = landmarks.fit(&items, &duels).unwrap();
+    assert!(fit.function.prior.items.formula().contains("matern"));
 }
 
 /// Where tuning ends, the derivatives of the evidence and of the weakly informative priors, which are normal

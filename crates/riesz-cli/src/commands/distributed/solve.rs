@@ -8,7 +8,7 @@ use riesz::fit::FittedModel;
 use riesz::fit::nystrom::{
     DataPass, FitPlan, FitState, InitialData, InitialInput, ResultStore, Statistics, kept_survey, names,
 };
-use riesz::format::model::SavedModel;
+use riesz::format::model::{SavedModel, to_bytes};
 use riesz::model_card::CardEntry;
 
 use crate::args::Global;
@@ -163,5 +163,6 @@ fn finished(
     model.model_card.push(CardEntry::new("kernel expression", &request.kernel));
     model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
     let summary = model.model_card.clone();
-    written(&SavedModel { model, covariance, groups: None }, output, &summary, as_json, console)
+    let saved = SavedModel { model, covariance, groups: None };
+    written(&to_bytes(&saved)?, output, &summary, as_json, console)
 }

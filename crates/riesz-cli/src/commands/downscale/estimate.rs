@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz::aggregate::{AggregateFit, Tuning};
 use riesz::format::model::SavedModel;
+use riesz::model_average::{ModelAverage, WeightedModel, few_samples_warning};
 use riesz::{KernelExpansion, Posterior, PosteriorCovariance, Table};
 
 use super::map_rows::{RowOptions, labels, rows_of};
@@ -15,9 +16,6 @@ use crate::exit::{Failure, Result};
 use crate::io::aggregates::Aggregated;
 use crate::io::write::{Cells, TableWriter, row_labels};
 use crate::rates;
-
-/// Effective number of samples below which the average is rough.
-const FEW_SAMPLES: f64 = 10.0;
 
 /// Arguments of `downscale estimate`.
 #[derive(Debug, Clone, clap::Args)]
@@ -60,17 +58,39 @@ enum Mixture {
     Counts(Vec<(f64, KernelExpansion, PosteriorCovariance)>),
 }
 
+/// The average over samples of the hyper-parameters, whose outputs have these names.
+pub fn average(
+    learn: &Learn,
+    hyperparameter_samples: usize,
+    (aggregated, output_names): (&Aggregated, &[String]),
+    seed: u64,
+    console: &Console,
+) -> Result<ModelAverage> {
+    let request = Args::of_samples(learn, hyperparameter_samples);
+    let (mixture, size) = request.mixture(aggregated, seed, console)?;
+    let fits: Vec<(f64, KernelExpansion, PosteriorCovariance)> = match mixture {
+        Mixture::Numbers(fits) => fits.into_iter().map(|(w, fit)| (w, fit.model, fit.covariance)).collect(),
+        Mixture::Counts(fits) => fits,
+    };
+    let models = fits.into_iter().map(|(weight, mut model, covariance)| {
+        model.output_names = output_names.to_vec();
+        WeightedModel { weight, model, covariance: Some(covariance) }
+    });
+    let effective_sample_size = size.unwrap_or(1.0);
+    if let Some(warning) = few_samples_warning(effective_sample_size) {
+        console.warn(warning);
+    }
+    Ok(ModelAverage::new(models.collect(), effective_sample_size))
+}
+
 /// Fits, averages and writes the predictions.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     args.check()?;
     let aggregated = args.learn.checked_data(&console)?;
     let (mixture, effective_size) = args.mixture(&aggregated, global.seed, &console)?;
-    if let Some(size) = effective_size.filter(|size| *size < FEW_SAMPLES) {
-        console.warn(format!(
-            "the samples of hyper-parameters are worth {size:.1} independent ones, so the average is rough: \
-             give more, as in --hyperparameter-samples 500"
-        ));
+    if let Some(warning) = effective_size.and_then(few_samples_warning) {
+        console.warn(warning);
     }
     let parts: Vec<(f64, &KernelExpansion, &PosteriorCovariance)> = match &mixture {
         Mixture::Numbers(fits) => fits.iter().map(|(w, fit)| (*w, &fit.model, &fit.covariance)).collect(),
@@ -96,8 +116,20 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 impl Args {
+    /// The request for samples without predictions.
+    pub fn of_samples(learn: &Learn, hyperparameter_samples: usize) -> Self {
+        Self {
+            learn: learn.clone(),
+            rows_file: None,
+            id: None,
+            hyperparameter_samples,
+            target_contributions: false,
+            output: None,
+        }
+    }
+
     /// Refuses options of the fit with which there is no average.
-    fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let (learn, samples) = (&self.learn, self.hyperparameter_samples);
         if samples == 1 {
             return Err(Failure::input("--hyperparameter-samples 1 is no average: give 0 or at least 2"));

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::format::model::SavedModel;
+use riesz::format::average::{self, SavedAverage};
+use riesz::format::model::{SavedModel, to_bytes};
 use riesz::model_card::CardEntry;
 
+use super::estimate;
 use super::shared_fit::Learn;
 use crate::args::Global;
 use crate::commands::fit::written;
@@ -33,12 +35,16 @@ With a single table each line is an area with its covariates, its target and its
 
 The file holds the map with its posterior, at the best hyper-parameters; 'predict --std', 'explain
 --covariance', 'importance' and 'effects' read it like any other model. With few targets, one set
-of hyper-parameters understates the uncertainty: 'riesz downscale estimate' averages over samples
-of them.")]
+of hyper-parameters understates the uncertainty: --hyperparameter-samples averages over samples of
+them, and so does 'riesz downscale estimate'.")]
 pub struct Args {
     /// The training data and the settings of the fit.
     #[command(flatten)]
     pub learn: Learn,
+    /// Number of samples of the hyper-parameters over which the map is averaged; the file then holds all of
+    /// them, and 'riesz predict', 'explain' and 'report' read it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub hyperparameter_samples: usize,
     /// Model file to write
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -52,8 +58,17 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     // The output is opened before the work, so that an unwritable path is reported first.
     let output = Output::open(Some(path))?;
+    let samples = args.hyperparameter_samples;
+    estimate::Args::of_samples(&args.learn, samples).check()?;
     let fitted = args.learn.fitted(global.seed, &console)?;
     let mut model = fitted.model;
+    let average = match samples {
+        0 => None,
+        _ => {
+            let data = (&fitted.aggregated, &model.output_names[..]);
+            Some(estimate::average(&args.learn, samples, data, global.seed, &console)?)
+        }
+    };
     model.model_card.push(CardEntry::new("data", fitted.aggregated.source));
     model
         .model_card
@@ -62,5 +77,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
     let summary = model.facts();
     let saved = SavedModel { model, covariance: Some(fitted.covariance), groups: None };
-    written(&saved, output, &summary, as_json, console)
+    let bytes = match average {
+        None => to_bytes(&saved)?,
+        Some(average) => average::to_bytes(&SavedAverage { best: saved, average })?,
+    };
+    written(&bytes, output, &summary, as_json, console)
 }

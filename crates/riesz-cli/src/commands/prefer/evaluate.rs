@@ -1,6 +1,7 @@
 //! `riesz prefer evaluate`.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use clap::{ValueEnum, ValueHint};
 use riesz::preference::{
@@ -158,7 +159,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let progress = console.progress("evaluating");
     let summaries = evaluation.run(&models, |model, split| {
         progress.say(format!("split {} of {}, {}", split.repeat + 1, evaluation.splits(), named(*model)));
-        probabilities(args, *model, &items, &duels_read, split)
+        probabilities(args, *model, &items, &duels_read, split, &console)
     })?;
     drop(progress);
     TableWriter::write_columns(args.output.as_deref(), format, score_columns(&models, &summaries))
@@ -219,6 +220,7 @@ fn probabilities(
     items: &Items,
     duels_read: &IndexedDuels,
     split: &TestDuels,
+    console: &Console,
 ) -> Result<Vec<f64>> {
     let [train, tested] = [&split.training, &split.test].map(|part| select(duels_read, part));
     let model = match model {
@@ -229,7 +231,7 @@ fn probabilities(
         Compared::Generalised => Model::Generalised,
         Compared::Linear => Model::Linear,
     };
-    model_probabilities(args, model, (items, &train, &tested), split.seed)
+    model_probabilities(args, model, (items, &train, &tested), split.seed, console)
 }
 
 fn pairs_in(duels: &IndexedDuels) -> Vec<Pair> {
@@ -269,15 +271,21 @@ fn model_probabilities(
     model: Model,
     (items, train, test): (&Items, &IndexedDuels, &IndexedDuels),
     seed: u64,
+    console: &Console,
 ) -> Result<Vec<f64>> {
     let pairs = pairs_in(test);
     let prepared = args.learn.prepare(model, &args.further.effects, items, train, seed)?;
     if prepared.abilities.is_some() {
         return bradley_terry_probabilities(items, train, &pairs);
     }
-    let fit = args.further.fit(model, prepared)?;
+    let fit = args.further.fit(model, &args.learn, prepared, console)?;
     let rows = rows_in(&fit.model, items, &pairs, test)?;
-    let prediction = Prediction::new(&fit.model, fit.covariance.as_ref(), &rows)?;
+    let prediction = match &fit.average {
+        Some(average) => {
+            average.predict(&rows.align_to(fit.model.columns())?, &AtomicBool::new(false))?.prediction
+        }
+        None => Prediction::new(&fit.model, fit.covariance.as_ref(), &rows)?,
+    };
     let Some(class_probabilities) = prediction.probabilities else {
         // Models with landmarks are saved without a posterior; their tie model uses the posterior mean alone.
         let Link::LatentRaoKupper { margin } = fit.model.link else {

@@ -9,7 +9,9 @@ use riesz::embedding::{Conditioning, Ridge};
 use riesz::explanation::Exactness;
 use riesz::linalg::Sparse;
 use riesz::model_card::CardEntry;
-use riesz::preference::{DuelGame, DuelLogOdds, DuelQuestion, LeftRightColumns, differences, explain};
+use riesz::preference::{
+    DuelGame, DuelLogOdds, DuelQuestion, LeftRightColumns, differences, explain_average,
+};
 use riesz::{Background, Explanation, ValueIndex};
 
 use super::predict::{Against, DuelRequest, Meeting, Seen, add_missing_columns, rows_in};
@@ -19,6 +21,7 @@ use crate::exit::{Failure, Result};
 use crate::explain_run::{Certificate, write_explanation};
 use crate::io::duels::{IndexedDuels, Items, OutcomeArgs};
 use crate::io::input::described;
+use crate::io::models::ModelOrAverage;
 use crate::io::output::{Output, write_all};
 use crate::io::values;
 use crate::question_args::read_groups;
@@ -134,9 +137,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (question, facts) = question(args, global.seed, &request, &console)?;
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let message = format!("explaining {} duels", request.rows.rows());
-    let (model, covariance) = (&request.saved.model, request.saved.covariance.as_ref());
+    let parts = request.model.parts();
     let mut explanation = with_progress(&console, &message, &progress, || {
-        explain(model, covariance, &request.rows, &question, &stop, &progress)
+        explain_average(&parts, &request.rows, &question, &stop, &progress)
     })?;
     explanation.provenance.run.push(CardEntry::new("model file", described(&args.request.model)?));
     explanation.provenance.run.extend(facts);
@@ -200,7 +203,7 @@ fn mean_of(explanation: &Explanation, view: Seen, outcome: Option<&[f64]>) -> Re
 fn question(
     args: &Args,
     seed: u64,
-    Meeting { saved, items, .. }: &Meeting,
+    Meeting { model: ModelOrAverage { best: saved, .. }, items, .. }: &Meeting,
     console: &Console,
 ) -> Result<(DuelQuestion, Vec<CardEntry>)> {
     let mut facts = Vec::new();

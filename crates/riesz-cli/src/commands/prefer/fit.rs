@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
 use riesz::error::listed;
-use riesz::format::model::SavedModel;
+use riesz::format::average::{self, SavedAverage};
+use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::model_average::{ModelAverage, few_samples_warning};
 use riesz::model_card::CardEntry;
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, ContextKernel, DEFAULT_KERNEL, Duels, HOME, ID, ItemBags, LandmarkProcess,
-    LeftRightColumns, PreferenceProcess, default_kernel, prepare_entries,
+    ABILITY, AbilityRidge, BradleyTerry, ContextKernel, DEFAULT_KERNEL, Duels, HOME, ItemBags,
+    LandmarkProcess, LeftRightColumns, PreferenceFit, PreferenceProcess, prepare_entries,
 };
 use riesz::{Kernel, KernelExpansion, Players, PosteriorCovariance, Table};
 
@@ -72,7 +74,8 @@ pub struct Learn {
     /// Table of duels between items, given by name
     #[arg(value_hint = ValueHint::FilePath)]
     pub duels: Option<PathBuf>,
-    /// Kernel between items, an expression; 'riesz fit --help-all' describes kernels [default: rbf(ard)]
+    /// Kernel between items, an expression; 'riesz fit --help-all' describes kernels [default: rbf(ard), or
+    /// the same with a Matérn profile if the duels are more likely under it]
     #[arg(long, value_name = "EXPR")]
     pub kernel: Option<String>,
     /// Use columns as they are instead of standardising them; each item counts once
@@ -84,6 +87,10 @@ pub struct Learn {
     /// Number of further starts of the tuning, from random values
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub restarts: usize,
+    /// Number of samples of the hyper-parameters from their posterior over which predictions are averaged; 0
+    /// takes the best ones [default: 64 if 5 to 300 pairs met, without landmarks, otherwise 0]
+    #[arg(long, value_name = "N")]
+    pub hyperparameter_samples: Option<usize>,
     /// Options for reading items.
     #[command(flatten)]
     pub item_options: ItemArgs,
@@ -102,11 +109,15 @@ pub struct EffectArgs {
     /// (Rao and Kupper)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub ties: Ties,
-    /// Also give each item an ability that its columns do not explain, as in Bradley and Terry's model; its
-    /// variance is tuned. New items have an ability with the prior's variance. Items with names only always
-    /// have an ability
+    /// Give each item an ability that its columns do not explain, as in Bradley and Terry's model; its
+    /// variance is tuned. New items have an ability with the prior's variance. This is the default with
+    /// --model nested and utility, unless a table has the columns of both items in each row, or --members or
+    /// --no-tuning is given. Items with names only always have an ability
     #[arg(long)]
     pub ability: bool,
+    /// Give items no ability of their own
+    #[arg(long, conflicts_with = "ability")]
+    pub no_ability: bool,
     /// Column with the side at home: left, right or none, or the item's name; the home advantage is learnt
     #[arg(long, value_name = "COL")]
     pub home: Option<String>,
@@ -204,8 +215,21 @@ pub struct Fitted {
     pub model: KernelExpansion,
     /// The posterior covariance.
     pub covariance: Option<PosteriorCovariance>,
+    /// The average over hyper-parameters, if there is one.
+    pub average: Option<ModelAverage>,
     /// Warnings of the fit.
     pub warnings: Vec<String>,
+}
+
+impl Fitted {
+    /// A fit whose hyper-parameters are not averaged.
+    fn single(
+        model: KernelExpansion,
+        covariance: Option<PosteriorCovariance>,
+        warnings: Vec<String>,
+    ) -> Self {
+        Self { model, covariance, average: None, warnings }
+    }
 }
 
 impl Learn {
@@ -264,6 +288,40 @@ impl Learn {
         )
     }
 
+    /// The average over hyper-parameters around a fit without landmarks, if there is one.
+    pub fn average(
+        &self,
+        process: &PreferenceProcess,
+        fit: &PreferenceFit,
+        (items, bags, duels): (&Table, Option<&ItemBags>, &Duels),
+        console: &Console,
+    ) -> Result<Option<ModelAverage>> {
+        let draws = self.hyperparameter_samples.unwrap_or_else(|| process.default_draws(duels));
+        if draws == 0 {
+            return Ok(None);
+        }
+        let average = match bags {
+            Some(bags) => process.average_bags(fit, items, bags, duels, draws)?,
+            None => process.average(fit, items, duels, draws)?,
+        };
+        let average = average.into_models();
+        if let Some(warning) = few_samples_warning(average.effective_sample_size) {
+            console.warn(warning);
+        }
+        Ok(Some(average))
+    }
+
+    fn check_samples(&self, has_landmarks: bool) -> Result<()> {
+        let Some(samples) = self.hyperparameter_samples.filter(|samples| *samples > 0) else { return Ok(()) };
+        let reason = match samples {
+            1 => "1 is no average",
+            _ if self.no_tuning => "--no-tuning keeps hyper-parameters as they are",
+            _ if has_landmarks => "fits through landmarks are not averaged",
+            _ => return Ok(()),
+        };
+        Err(Failure::input(format!("--hyperparameter-samples {samples}: {reason}: give 0 or leave it out")))
+    }
+
     /// The model of these items before it is fitted.
     pub fn process(&self, model: Model, items: &Table, seed: u64) -> Result<PreferenceProcess> {
         if items.width() == 0 {
@@ -278,11 +336,12 @@ impl Learn {
         } else {
             ColumnScaling::standardised(items)
         };
-        let kernel = match &self.kernel {
-            Some(expression) => KernelExpression::parse(expression)?.resolve(items, &units)?,
-            None => default_kernel(items, &units)?,
+        let mut process = match &self.kernel {
+            Some(expression) => {
+                PreferenceProcess::new(KernelExpression::parse(expression)?.resolve(items, &units)?)
+            }
+            None => PreferenceProcess::with_default_kernel(items, &units)?,
         };
-        let mut process = PreferenceProcess::new(kernel);
         match model {
             Model::Nested | Model::Linear | Model::BradleyTerry => {}
             Model::Utility => process.prior.generalised_variance = 0.0,
@@ -322,7 +381,13 @@ impl Learn {
                           not apply: leave --model out";
             return Err(Failure::input(reason));
         }
-        let reserved = [(effects.ability, ID), (duels_read.home.is_some(), HOME)];
+        // In a table with the columns of both items, items have no names by which they could be recognised.
+        let by_default = matches!(model, Model::Nested | Model::Utility)
+            && self.duels.is_some()
+            && !self.no_tuning
+            && !effects.no_ability;
+        let has_ability = effects.ability || by_default;
+        let reserved = [(has_ability, ABILITY), (duels_read.home.is_some(), HOME)];
         if let Some((_, name)) =
             reserved.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok())
         {
@@ -333,7 +398,7 @@ impl Learn {
             return Err(Failure::input(reason));
         }
         let mut process = self.process(model, &items.table, seed)?;
-        let names = (effects.ability || names_only).then_some(&items.names.ids[..]);
+        let names = (has_ability || names_only).then_some(&items.names.ids[..]);
         let entries = prepare_entries(
             &items.table,
             (&duels_read.left, &duels_read.right),
@@ -429,11 +494,17 @@ impl Further {
     }
 
     /// Fits a model.
-    pub fn fit(&self, model: Model, prepared: PreparedDuels) -> Result<Fitted> {
+    pub fn fit(
+        &self,
+        model: Model,
+        learn: &Learn,
+        prepared: PreparedDuels,
+        console: &Console,
+    ) -> Result<Fitted> {
         let PreparedDuels { items, bags, duels, process, abilities } = prepared;
         if let Some((names, duels)) = abilities {
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(&names, &duels)?;
-            return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
+            return Ok(Fitted::single(fit.model, fit.covariance, fit.notes));
         }
         if model == Model::Linear {
             if process.prior.extra_utility_kernel.is_some()
@@ -445,19 +516,20 @@ impl Further {
                 return Err(Failure::input(reason));
             }
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;
-            return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
+            return Ok(Fitted::single(fit.model, fit.covariance, fit.notes));
         }
         // Abilities alone are independent, so landmarks tell nothing about other items.
         let related = process.prior.utility_variance + process.prior.generalised_variance > 0.0;
         let max_landmarks =
             self.max_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
+        learn.check_samples(max_landmarks.is_some())?;
         if let Some(landmarks) = max_landmarks {
             let context_landmarks = self.context_landmarks;
             let landmark_process = LandmarkProcess::new(process.clone());
             let fit = LandmarkProcess { landmarks, context_landmarks, draws: 0, ..landmark_process }
                 .fit(&items, &duels)?;
             match fit.model {
-                Ok(model) => return Ok(Fitted { model, covariance: None, warnings: fit.warnings }),
+                Ok(model) => return Ok(Fitted::single(model, None, fit.warnings)),
                 Err(reason) if self.landmarks.is_some() => {
                     let message = format!(
                         "--landmarks: {reason}; a file can hold only a sum over landmarks: leave it out"
@@ -472,7 +544,8 @@ impl Further {
             Some(bags) => process.fit_bags(&items, bags, &duels)?,
             None => process.fit(&items, &duels)?,
         };
-        Ok(Fitted { model: fit.model, covariance: Some(fit.covariance), warnings: fit.warnings })
+        let average = learn.average(&process, &fit, (&items, bags.as_ref(), &duels), console)?;
+        Ok(Fitted { average, ..Fitted::single(fit.model, Some(fit.covariance), fit.warnings) })
     }
 }
 
@@ -597,7 +670,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let output = Output::open(Some(path))?;
     let message = format!("fitting {} pairs", prepared.duels.pairs().len());
     let done = prepared.process.progress.clone();
-    let fit = with_progress(&console, &message, &done, || args.further.fit(args.model, prepared))?;
+    let fit = with_progress(&console, &message, &done, || {
+        args.further.fit(args.model, &args.learn, prepared, &console)
+    })?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
     model.model_card.push(CardEntry::new("data", source));
@@ -619,5 +694,18 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let groups = Some(Players::named(model.columns(), &players)?);
     let summary = model.facts();
     let covariance = fit.covariance.filter(|_| !args.no_posterior);
-    written(&SavedModel { model, covariance, groups }, output, &summary, as_json, console)
+    let best = SavedModel { model, covariance, groups };
+    let bytes = match fit.average {
+        None => to_bytes(&best)?,
+        Some(mut average) => {
+            console.note(format!(
+                "predictions are averages over {} models with other hyper-parameters \
+                 (--hyperparameter-samples 0 takes the best ones)",
+                average.models.len()
+            ));
+            average.models.iter_mut().filter(|_| args.no_posterior).for_each(|part| part.covariance = None);
+            average::to_bytes(&SavedAverage { best, average })?
+        }
+    };
+    written(&bytes, output, &summary, as_json, console)
 }

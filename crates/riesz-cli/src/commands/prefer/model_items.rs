@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use riesz::format::model::SavedModel;
-use riesz::preference::{HOME, ID, LeftRightColumns, UNSEEN_RIGHT};
+use riesz::preference::{ABILITY, HOME, LeftRightColumns, UNSEEN_RIGHT};
 use riesz::table::UNKNOWN_LEVEL;
 use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
@@ -27,13 +27,13 @@ pub fn known_names(model: &KernelExpansion, sides: &LeftRightColumns) -> Option<
         model.model_card.iter().any(|fact| fact.name == "model" && fact.value == "Bradley-Terry");
     let names = columns.iter().find_map(|c| match &c.kind {
         ColumnKind::Categorical { levels }
-            if (c.name == ITEM && is_bradley_terry) || (c.name == ID && has_unknown_level(levels)) =>
+            if (c.name == ITEM && is_bradley_terry) || (c.name == ABILITY && has_unknown_level(levels)) =>
         {
             Some(levels.iter().filter(|level| !is_unknown_level(level)).cloned().collect())
         }
         _ => None,
     });
-    names.filter(|_| columns.iter().all(|c| [ITEM, ID, HOME].contains(&c.name.as_str())))
+    names.filter(|_| columns.iter().all(|c| [ITEM, ABILITY, HOME].contains(&c.name.as_str())))
 }
 
 /// Whether a level is that of new items, which the model was not fitted to.
@@ -59,7 +59,7 @@ fn item_points(saved: &SavedModel, sides: &LeftRightColumns) -> Result<Table> {
         |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if has_unknown_level(levels));
     let item_columns = sides.left.iter().zip(sides.items(points.columns()));
     let (column_indices, columns): (Vec<&usize>, Vec<Column>) =
-        item_columns.filter(|(_, c)| c.name != HOME && !(c.name == ID && holds_names(c))).unzip();
+        item_columns.filter(|(_, c)| c.name != HOME && !(c.name == ABILITY && holds_names(c))).unzip();
     let values = column_indices.iter().flat_map(|j| points.column(**j)).copied().collect();
     Ok(Table::from_column_major(columns, points.rows(), values)?)
 }
@@ -106,7 +106,7 @@ fn items_with_abilities(
     columns: &Table,
 ) -> Result<Option<Items>> {
     let points = &saved.model.support_points;
-    let id = sides.left.iter().zip(sides.items(points.columns())).find(|(_, c)| c.name == ID);
+    let id = sides.left.iter().zip(sides.items(points.columns())).find(|(_, c)| c.name == ABILITY);
     let Some((&j, Column { kind: ColumnKind::Categorical { levels }, .. })) =
         id.as_ref().map(|(j, column)| (*j, column))
     else {
@@ -125,7 +125,8 @@ fn items_with_abilities(
     Ok(Some(items))
 }
 
-/// The items in all columns of a model of duels: names have their codes, and nobody is at home.
+/// The items in all columns of a model of duels: names have their codes, other names are those of new items,
+/// and nobody is at home.
 pub fn rows_of_items(items: &Items, model: &KernelExpansion) -> Result<Table> {
     let columns = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
     let n = items.names.ids.len();
@@ -136,16 +137,6 @@ pub fn rows_of_items(items: &Items, model: &KernelExpansion) -> Result<Table> {
             (Err(_), ColumnKind::Numeric) => values.extend(std::iter::repeat_n(0.0, n)),
             (Err(_), ColumnKind::Categorical { levels }) => {
                 let codes: HashMap<&String, usize> = levels.iter().zip(0..).collect();
-                let unknown: Vec<&String> =
-                    items.names.ids.iter().filter(|id| !codes.contains_key(id)).collect();
-                if let [first, _, ..] = unknown[..] {
-                    return Err(Failure::input(format!(
-                        "{}: the model has no ability for {} items, such as '{first}', and ranks at most one \
-                         new item: leave them out",
-                        items.names.source,
-                        unknown.len()
-                    )));
-                }
                 let code = |id| codes.get(id).map_or_else(|| code_of(levels, UNKNOWN_LEVEL), |&c| c as f64);
                 values.extend(items.names.ids.iter().map(code));
             }

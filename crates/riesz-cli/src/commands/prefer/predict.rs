@@ -8,7 +8,7 @@ use riesz::explanation::WinProbability;
 use riesz::format::model::SavedModel;
 use riesz::linalg::Sparse;
 use riesz::preference::{
-    DuelLogOdds, HOME, HomeSide, ID, LeftRightColumns, Pair, UNSEEN_RIGHT, wide_rows_in,
+    ABILITY, DuelLogOdds, HOME, HomeSide, LeftRightColumns, Pair, UNSEEN_RIGHT, wide_rows_in,
 };
 use riesz::table::{UNKNOWN_LEVEL, level_of_text};
 use riesz::{Column, ColumnKind, KernelExpansion, Table};
@@ -23,7 +23,7 @@ use crate::io::duels::{
     ContextColumns, IndexedDuels, ItemArgs, Items, Names, OutcomeArgs, OutcomeColumns, RequestedColumns,
     SideArgs, names_of,
 };
-use crate::io::models::read_model;
+use crate::io::models::{ModelOrAverage, read_average};
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `prefer predict`.
@@ -121,8 +121,8 @@ pub enum Seen {
 
 /// The duels to predict, with their model and items.
 pub struct Meeting {
-    /// The model.
-    pub saved: SavedModel,
+    /// The model, or an average of models.
+    pub model: ModelOrAverage,
     /// The items in the model's columns.
     pub items: Items,
     /// Name of the left item or bag of each duel.
@@ -140,11 +140,7 @@ pub struct Meeting {
 impl Meeting {
     /// The log odds that the left side wins, with win probabilities.
     pub fn odds(&self) -> Result<DuelLogOdds> {
-        let (model, covariance) = (&self.saved.model, self.saved.covariance.as_ref());
-        Ok(match &self.sums {
-            Some(sums) => DuelLogOdds::of_sums(model, covariance, &self.rows, sums)?,
-            None => DuelLogOdds::of_rows(model, covariance, &self.rows)?,
-        })
+        Ok(DuelLogOdds::of_average(&self.model.parts(), &self.rows, self.sums.as_ref())?)
     }
 }
 
@@ -157,10 +153,12 @@ impl DuelRequest {
         outcome_args: Option<&OutcomeArgs>,
         console: &Console,
     ) -> Result<Meeting> {
-        let saved = self.cells.admit(read_model(&self.model, None, &FeatureArgs::default())?)?;
+        let model = read_average(&self.model, None, &FeatureArgs::default())?;
+        let model = self.cells.admit_average(model)?;
+        let saved = &model.best;
         let about = |e| Failure::from(e).about(&self.model.display().to_string());
         let sides = LeftRightColumns::from_columns(saved.model.columns()).map_err(about)?;
-        let (items, duels) = self.items_and_duels(&saved, &sides)?;
+        let (items, duels) = self.items_and_duels(saved, &sides)?;
         let teams = self.bags.read(&items, &self.table)?;
         let names = teams.as_ref().map_or(&items.names, |teams| &teams.names);
         let context_columns: Vec<Column> =
@@ -214,7 +212,7 @@ impl DuelRequest {
                 (rows.align_to(saved.model.columns())?, Some(sums))
             }
         };
-        Ok(Meeting { outcome: indexed.outcome, saved, items, left, right, rows, sums })
+        Ok(Meeting { outcome: indexed.outcome, model, items, left, right, rows, sums })
     }
 
     /// The context columns of the model under their names in the table of duels.
@@ -360,7 +358,7 @@ fn listed_names(path: &Path, table: &TableArgs, names: &Names) -> Result<Vec<usi
 /// Whether the model has columns for the side at home or the item's name that these items lack.
 fn has_entrants(model: &KernelExpansion, items: &Items) -> Result<bool> {
     let model_columns = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
-    Ok([HOME, ID]
+    Ok([HOME, ABILITY]
         .iter()
         .any(|name| model_columns.iter().any(|c| c.name == *name) && items.table.index_of(name).is_err()))
 }
@@ -392,7 +390,7 @@ pub fn rows_in(
     let table = &items.table;
     let column_of =
         |name: &str| model_columns.iter().find(|c| c.name == name && table.index_of(name).is_err());
-    let (home, id) = (column_of(HOME), column_of(ID));
+    let (home, id) = (column_of(HOME), column_of(ABILITY));
     if home.is_none() && duels.home.is_some() {
         return Err(Failure::input("the model was fitted without --home: leave it out"));
     }
@@ -414,7 +412,7 @@ pub fn rows_in(
     }
     if let Some(column) = id {
         let ColumnKind::Categorical { levels } = &column.kind else {
-            return Err(Failure::input(format!("the model's column '{ID}' does not hold names")));
+            return Err(Failure::input(format!("the model's column '{ABILITY}' does not hold names")));
         };
         // A new item has a level of its own on each side, so that two new items differ.
         let level_codes: HashMap<&String, usize> = levels.iter().zip(0..).collect();

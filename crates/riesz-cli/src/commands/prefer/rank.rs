@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
-use riesz::format::model::{SavedModel, recognises};
+use riesz::format::model::recognises;
+use riesz::model_average::{ModelAverage, ModelPart};
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, LeftRightColumns, ModelEvidence, PairwiseLogOdds, Rankability,
+    AbilityRidge, BradleyTerry, LeftRightColumns, ModelEvidence, PairwiseLogOdds, PreferenceFit, Rankability,
     RankingRequest, SpecR, UserEvidence,
 };
 use riesz::table::UNKNOWN_LEVEL;
@@ -22,7 +23,7 @@ use crate::args::{CellArgs, FeatureArgs, Format, Global};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::duels::{ContextArgs, IndexedDuels, Items};
-use crate::io::models::read_model;
+use crate::io::models::read_average;
 use crate::io::picture::{drawn, in_pixels};
 
 /// Largest number of items for which SpecR is computed: it takes eigenvalues of n × n matrices.
@@ -80,9 +81,31 @@ pub struct Args {
 
 /// A model, and the items that it ranks.
 struct RankedModel<'a> {
-    model: &'a KernelExpansion,
-    covariance: Option<&'a PosteriorCovariance>,
+    /// The model, or the models of an average.
+    parts: Vec<ModelPart<'a>>,
     items: &'a Items,
+}
+
+impl<'a> RankedModel<'a> {
+    /// A single model.
+    fn new(
+        model: &'a KernelExpansion,
+        covariance: Option<&'a PosteriorCovariance>,
+        items: &'a Items,
+    ) -> Self {
+        Self { parts: vec![ModelPart { weight: 1.0, model, covariance }], items }
+    }
+
+    /// A fit, or its average over hyper-parameters.
+    fn of_fit(fit: &'a PreferenceFit, average: Option<&'a ModelAverage>, items: &'a Items) -> Self {
+        let single = || Self::new(&fit.model, Some(&fit.covariance), items);
+        average.map_or_else(single, |average| Self { parts: average.parts(), items })
+    }
+
+    /// The model whose columns are those of all.
+    fn model(&self) -> &'a KernelExpansion {
+        self.parts[0].model
+    }
 }
 
 impl Args {
@@ -100,14 +123,18 @@ impl Args {
     ) -> Result<Rankability> {
         let request = self.ranking(seed);
         let drawn = request.progress.clone();
-        let rows = rows_of_items(ranked.items, ranked.model)?;
-        let log_odds = PairwiseLogOdds::new(ranked.model, ranked.covariance, &rows, context)?;
-        Ok(with_progress(console, "drawing", &drawn, || request.summarise_log_odds(&log_odds))?)
+        let rows = rows_of_items(ranked.items, ranked.model())?;
+        let log_odds = ranked.parts.iter().map(|part| {
+            Ok((part.weight, PairwiseLogOdds::new(part.model, part.covariance, &rows, context)?))
+        });
+        let log_odds = log_odds.collect::<Result<Vec<_>>>()?;
+        let weighted: Vec<_> = log_odds.iter().map(|(weight, log_odds)| (*weight, log_odds)).collect();
+        Ok(with_progress(console, "drawing", &drawn, || request.summarise_average(&weighted))?)
     }
 
     /// Ranks the items for each user of a model.
     fn ranks_of_users(&self, ranked: &RankedModel<'_>, seed: u64, console: &Console) -> Result<Ranking> {
-        let columns = ranked.model.columns();
+        let columns = ranked.model().columns();
         let sides = LeftRightColumns::from_columns(columns)?;
         let levels = match sides.contexts[..] {
             [j] => match &columns[j].kind {
@@ -140,20 +167,20 @@ fn rank_model(args: &Args, seed: u64, console: &Console) -> Result<Ranking> {
         return Err(Failure::input(reason));
     }
     let cells = CellArgs::default();
-    let saved = cells.admit(read_model(&learn.items, None, &FeatureArgs::default())?)?;
+    let model = cells.admit_average(read_average(&learn.items, None, &FeatureArgs::default())?)?;
+    let saved = &model.best;
     let name = learn.items.display().to_string();
     let about = |e: riesz::Error| Failure::from(e).about(&name);
     let sides = LeftRightColumns::from_columns(saved.model.columns()).map_err(about)?;
     let options = (&learn.item_options, &learn.table, cells);
-    let items = items_of_model((&learn.items, &saved), &sides, learn.duels.as_ref(), options)?;
+    let items = items_of_model((&learn.items, saved), &sides, learn.duels.as_ref(), options)?;
     let items = items.ok_or_else(|| {
         Failure::input(format!(
             "{name}: the file does not hold the items' names: give the table of items too (riesz \
              prefer rank {name} items.csv)"
         ))
     })?;
-    let SavedModel { model, covariance, .. } = &saved;
-    let ranked = RankedModel { model, covariance: covariance.as_ref(), items: &items };
+    let ranked = RankedModel { parts: model.parts(), items: &items };
     if !sides.contexts.is_empty() {
         return args.ranks_of_users(&ranked, seed, console);
     }
@@ -201,7 +228,9 @@ fn fit_users(
         with_progress(console, "comparing users", &done, || UserEvidence::compare(&process, &table, &duels))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     console.note(evidence.verdict());
-    let ranked = RankedModel { model: &fit.model, covariance: Some(&fit.covariance), items };
+    // The compared fit is that of the utility per user.
+    let average = args.learn.average(&process, &fit, (&table, None, &duels), console)?;
+    let ranked = RankedModel::of_fit(&fit, average.as_ref(), items);
     args.ranks_of_users(&ranked, seed, console)
 }
 
@@ -221,7 +250,7 @@ fn fit_all(
         // A file holds the covariance of up to 1,000 abilities.
         return match &fit.covariance {
             Some(covariance) => {
-                let ranked = RankedModel { model: &fit.model, covariance: Some(covariance), items };
+                let ranked = RankedModel::new(&fit.model, Some(covariance), items);
                 args.ranks(&ranked, None, seed, console)
             }
             None => {
@@ -249,7 +278,8 @@ fn fit_all(
             evidence.verdict()
         ));
     }
-    let ranked = RankedModel { model: &fit.model, covariance: Some(&fit.covariance), items };
+    let average = args.learn.average(&process, &fit, (&table, None, &duels), console)?;
+    let ranked = RankedModel::of_fit(&fit, average.as_ref(), items);
     let ranks = args.ranks(&ranked, None, seed, console)?;
     if has_columns {
         let (low, middle, high) = ranks.cyclic_share_interval;

@@ -229,9 +229,28 @@ impl SparseGaussianProcess {
     ///
     /// # Errors
     /// As [`fit`](Self::fit); [`Error::TooFew`] without draws; [`Error::Parameter`] if nothing is tuned.
-    pub fn average(&self, x: &Table, y: &Matrix, draws: usize) -> Result<PosteriorMixture<SparseGpFit>> {
+    pub fn average(
+        &self,
+        tuned: &SparseGpFit,
+        x: &Table,
+        y: &Matrix,
+        draws: usize,
+    ) -> Result<PosteriorMixture<SparseGpFit>> {
+        self.average_until(tuned, x, y, draws, RunControl::none())
+    }
+
+    /// Averages as [`average`](Self::average) does; each evaluation of the bound counts as one step of
+    /// progress.
+    pub(super) fn average_until(
+        &self,
+        tuned: &SparseGpFit,
+        x: &Table,
+        y: &Matrix,
+        draws: usize,
+        control: RunControl<'_>,
+    ) -> Result<PosteriorMixture<SparseGpFit>> {
         let process = Self { inducing: InducingPoints::Points(self.points(x)?), ..self.clone() };
-        let (start, parameters) = (process.fit(x, y)?.theta, self.parameters());
+        let parameters = self.parameters();
         let free = self.tune.free(parameters.len() - 1, parameters.len());
         let fit = |theta: &[f64]| {
             let (kernel, noise) = self.at_theta(theta);
@@ -239,7 +258,7 @@ impl SparseGaussianProcess {
             Ok((fit.lower, fit))
         };
         let coordinates = with_default_priors(parameters, &free);
-        HyperPosterior { coordinates: &coordinates, from: &start, control: RunControl::none() }.average(
+        HyperPosterior { coordinates: &coordinates, from: &tuned.theta, control }.average(
             |theta| process.evidence_lower_bound(x, y, theta),
             fit,
             draws,
@@ -322,5 +341,9 @@ impl SparseGpFit {
 impl WithPosterior for SparseGpFit {
     fn posterior(&self) -> Posterior<'_> {
         Self::posterior(self)
+    }
+
+    fn into_parts(self) -> (KernelExpansion, PosteriorCovariance) {
+        (self.model, self.covariance)
     }
 }

@@ -1,0 +1,263 @@
+"""Averages of models over hyper-parameters: mixtures of posteriors, their explanations and files. The weights
+are compared with sums over grids in Rust."""
+
+import io
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+from conftest import run, with_command
+from riesz.kernels import RBF
+
+rng = np.random.default_rng(7)
+X = rng.normal(size=(14, 2))
+Y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=14)
+NEW = rng.normal(size=(5, 2))
+ITEMS = pd.DataFrame(X, columns=["power", "weight"], index=[f"item {i}" for i in range(14)])
+LEFT, RIGHT = (pairs := rng.integers(14, size=(2, 80)))[:, pairs[0] != pairs[1]][:, :50]
+DUELS = ITEMS.index.to_numpy()[np.column_stack([LEFT, RIGHT])]
+WON = (rng.random(50) < 1 / (1 + np.exp(3 * (X[RIGHT, 0] - X[LEFT, 0])))).astype(float)
+
+
+def regressor(**settings):
+    settings = {"n_hyperparameter_samples": 40, "random_state": 0} | settings
+    return riesz.GaussianProcessRegressor(RBF([1.0, 1.0]), **settings).fit(X, Y)
+
+
+def classifier():
+    kernel = RBF([1.0, 1.0])
+    return riesz.GaussianProcessClassifier(kernel, n_hyperparameter_samples=40, random_state=0).fit(X, Y > 0)
+
+
+def preferences(**settings):
+    settings = {"n_hyperparameter_samples": 40, "random_state": 0} | settings
+    return riesz.PreferenceClassifier("nested", **settings).fit(ITEMS, DUELS, outcome=WON)
+
+
+def mixture_moments(average, rows):
+    """Returns the mean and the standard deviation of a mixture, by the law of total variance."""
+    moments = [model.predict_link(rows, return_std=True) for model in average.models]
+    mean = sum(weight * part for weight, (part, _) in zip(average.weights, moments))
+    second = sum(weight * (part**2 + std**2) for weight, (part, std) in zip(average.weights, moments))
+    return mean, np.sqrt(second - mean**2)
+
+
+def test_regressions_are_averaged():
+    model = regressor()
+    average = model.average_
+    assert average.weights.sum() == pytest.approx(1.0) and (average.weights > 0).all()
+    assert 1 <= average.effective_sample_size <= 40
+    mean, std = model.predict(NEW, return_std=True)
+    expected = mixture_moments(average, NEW)
+    np.testing.assert_allclose(mean, expected[0], rtol=1e-9)
+    np.testing.assert_allclose(std, expected[1], rtol=1e-9)
+    np.testing.assert_allclose(model.predict(NEW), mean, rtol=1e-12)
+    _, covariance = model.predict(NEW, return_cov=True)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), std, rtol=1e-9)
+    draws = model.sample_y(NEW, 40_000, random_state=1)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=5 * std.max() / 200)
+    np.testing.assert_allclose(np.cov(draws), covariance, atol=0.05 * std.max() ** 2)
+    # The best hyper-parameters alone are those of a fit without samples.
+    best = regressor(n_hyperparameter_samples=0)
+    assert best.average_ is None
+    np.testing.assert_allclose(model.expansion_.predict(NEW), best.predict(NEW), rtol=1e-9)
+    several = riesz.GaussianProcessRegressor(RBF([1.0, 1.0]), n_hyperparameter_samples=8, random_state=0)
+    mean, std = several.fit(X, np.column_stack([Y, -Y])).predict(NEW, return_std=True)
+    assert mean.shape == std.shape == (5, 2)
+    np.testing.assert_allclose(mean[:, 0], -mean[:, 1], atol=1e-9)
+
+
+def test_classes_are_averaged():
+    model = classifier()
+    average, probabilities = model.average_, model.predict_proba(NEW)
+    expected = sum(w * part.predict_proba(NEW) for w, part in zip(average.weights, average.models))
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-9)
+    assert (model.predict(NEW) == (probabilities[:, 1] > 0.5)).all()
+    mean, variance = model.latent_mean_and_variance(NEW)
+    expected = mixture_moments(average, NEW)
+    np.testing.assert_allclose([mean, np.sqrt(variance)], expected, rtol=1e-9)
+
+
+def test_duels_are_averaged():
+    model = preferences()
+    sides = ITEMS.iloc[:4], ITEMS.iloc[5:9]
+    rows = model.pair_features(*sides)
+    mean, std = model.decision_function(*sides, return_std=True)
+    np.testing.assert_allclose([mean, std], mixture_moments(model.average_, rows), rtol=1e-9)
+    np.testing.assert_allclose(model.decision_function(*sides[::-1]), -mean, rtol=1e-9)
+    probabilities = model.predict_proba(*sides)
+    parts = [part.predict_proba(rows) for part in model.average_.models]
+    expected = sum(w * part for w, part in zip(model.average_.weights, parts))
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-9)
+    # Explanations have the probabilities of the mixture.
+    why = model.explain(*sides)
+    np.testing.assert_allclose(why.values.sum(axis=1), mean, atol=1e-9)
+    np.testing.assert_allclose([duel.probability for duel in why.duels], probabilities[:, 1], rtol=1e-9)
+    better = [duel.probability_better for duel in why.duels]
+    np.testing.assert_allclose(better, model.probability_better(*sides), rtol=1e-6)
+    # Few duels are averaged by default.
+    assert preferences(n_hyperparameter_samples="auto").average_ is not None
+    assert preferences(n_hyperparameter_samples=0).average_ is None
+
+
+def test_bags_are_averaged():
+    members = [(f"bag {i % 5}", name) for i, name in enumerate(ITEMS.index)]
+    bags = [(f"bag {a}", f"bag {b}") for a in range(5) for b in range(a)] * 2
+    model = riesz.PreferenceClassifier("utility", n_hyperparameter_samples=12, random_state=0)
+    model.fit(ITEMS, bags, members=members, outcome=np.tile([1, 0, 1, 1, 1], 4))
+    mean, std, probabilities = model.predict_bags(ITEMS, members, [("bag 3", "bag 1")])
+    left = [item for bag, item in members if bag == "bag 3"]
+    right = [item for bag, item in members if bag == "bag 1"]
+    pairs = pd.MultiIndex.from_product([left, right])
+    sides = ITEMS.loc[pairs.get_level_values(0)], ITEMS.loc[pairs.get_level_values(1)]
+    np.testing.assert_allclose(mean[0], model.decision_function(*sides).mean(), atol=1e-9)
+    assert std[0] > 0 and probabilities.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("fit", [regressor, classifier])
+def test_explanations_are_averaged(fit):
+    average = fit().average_
+    explanation = riesz.Explainer(fit(), X, covariance=True)(NEW)
+    explained_average = riesz.Explainer(average, X)(NEW)
+    mean, std = mixture_moments(average, NEW)
+    np.testing.assert_allclose(explanation.base_values + explanation.values.sum(axis=1), mean, atol=1e-9)
+    np.testing.assert_allclose(explained_average.values, explanation.values, atol=1e-9)
+    parts = [riesz.Explainer(model, X, covariance=True)(NEW) for model in average.models]
+    values = sum(weight * part.values for weight, part in zip(average.weights, parts))
+    np.testing.assert_allclose(explanation.values, values, atol=1e-9)
+    second = sum(w * (part.std**2 + part.values**2) for w, part in zip(average.weights, parts))
+    np.testing.assert_allclose(explanation.std, np.sqrt(second - values**2), rtol=1e-6)
+
+
+def test_rankings_are_averaged():
+    model = preferences()
+    ranking = riesz.preference.rankability(model, n_samples=4000, random_state=0)
+    pairs = [(i, j) for i in range(14) for j in range(14)]
+    left, right = (ITEMS.iloc[[pair[side] for pair in pairs]] for side in (0, 1))
+    mean = model.decision_function(left, right).reshape(14, 14)
+    np.testing.assert_allclose(ranking.utility, mean.mean(axis=1), atol=1e-9)
+    # The interval has the variance of the mixture of utilities, each with its own normal posterior.
+    rows, second = model.pair_features(left, right), 0.0
+    for weight, part in zip(model.average_.weights, model.average_.models):
+        log_odds, covariance = part.predict(rows, return_cov=True)
+        to_utilities = np.kron(np.eye(14), np.ones(14) / 14)
+        variance = np.diag(to_utilities @ covariance @ to_utilities.T)
+        second += weight * (variance + (to_utilities @ log_odds) ** 2)
+    half_width = 1.959964 * np.sqrt(second - ranking.utility**2)
+    np.testing.assert_allclose(ranking.utility_interval[:, 1] - ranking.utility, half_width, rtol=1e-6)
+    assert ranking.probability_best.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("fit", [regressor, classifier])
+def test_files_hold_averages(fit, tmp_path):
+    model = fit()
+    path = tmp_path / "average.riesz"
+    model.save(path, posterior=True)
+    average = riesz.ModelAverage.load(path)
+    np.testing.assert_array_equal(average.weights, model.average_.weights)
+    expected = mixture_moments(model.average_, NEW)
+    for read in (average, pickle.loads(pickle.dumps(model)).average_):
+        np.testing.assert_allclose(read.predict(NEW, return_std=True), expected, rtol=1e-9)
+        assert read.effective_sample_size == model.average_.effective_sample_size
+    if average.classes:
+        np.testing.assert_allclose(average.predict_proba(NEW), model.predict_proba(NEW), rtol=1e-12)
+    assert "models" in repr(average)
+    with pytest.raises(ValueError, match="riesz-average"):
+        riesz.Expansion.load(path)
+    model.expansion_.save(path)
+    with pytest.raises(ValueError, match="not an average"):
+        riesz.ModelAverage.load(path)
+    model.save(path, posterior=False)
+    assert riesz.ModelAverage.load(path).predict(NEW) == pytest.approx(expected[0], rel=1e-9)
+
+
+def test_maps_are_saved_as_averages(tmp_path):
+    rows = pd.DataFrame({"height": np.linspace(-2, 2, 60), "district": np.repeat(np.arange(12), 5)})
+    bags = np.sin(rows.height).groupby(rows.district).mean().rename("yield").reset_index()
+    model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=10, random_state=0)
+    model.fit(rows, bags, bag="district", target="yield")
+    model.save(tmp_path / "map.riesz", posterior=True)
+    average = riesz.ModelAverage.load(tmp_path / "map.riesz")
+    mean, std = model.predict(rows[["height"]], return_std=True)
+    np.testing.assert_allclose(average.predict(rows[["height"]], return_std=True), [mean, std], rtol=1e-9)
+
+
+def test_averages_of_duels_are_saved(tmp_path):
+    model = preferences()
+    model.save(tmp_path / "m.riesz")
+    again = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
+    sides = ITEMS.iloc[:4], ITEMS.iloc[5:9]
+    np.testing.assert_array_equal(again.predict_proba(*sides), model.predict_proba(*sides))
+    np.testing.assert_array_equal(again.explain(*sides, ITEMS).values, model.explain(*sides).values)
+    ranks = [riesz.preference.rankability(m, ITEMS, random_state=0).rank for m in (model, again)]
+    np.testing.assert_array_equal(*ranks)
+
+
+def test_bad_requests_are_refused():
+    for settings, match in [
+        ({"n_hyperparameter_samples": 1}, "n_hyperparameter_samples = 1"),
+        ({"n_hyperparameter_samples": -2}, "n_hyperparameter_samples"),
+        ({"n_hyperparameter_samples": 8, "optimizer": None}, "nothing to average"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            regressor(**settings)
+        with pytest.raises(ValueError, match=match):
+            preferences(**settings)
+    with pytest.raises(ValueError, match="not averaged"):
+        preferences(n_landmarks="all")
+    model = riesz.GaussianProcessClassifier(n_landmarks=5, n_hyperparameter_samples=8)
+    with pytest.raises(ValueError, match="not averaged"):
+        model.fit(X, Y > 0)
+
+
+@with_command
+def test_the_command_line_averages(tmp_path):
+    table = pd.DataFrame(X, columns=["a", "b"])
+    table.assign(y=Y).to_csv(tmp_path / "train.csv", index=False)
+    rows = pd.DataFrame(NEW, columns=["a", "b"])
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    options = "--model gp --target y --hyperparameter-samples 20 --seed 3 --posterior"
+    run(tmp_path, f"fit train.csv {options} -o gp.riesz")
+    average = riesz.ModelAverage.load(tmp_path / "gp.riesz")
+    printed = pd.read_csv(io.StringIO(run(tmp_path, "predict gp.riesz new.csv --std")))
+    expected = mixture_moments(average, rows)
+    np.testing.assert_allclose(printed[["y", "y_std"]].to_numpy().T, expected, rtol=1e-9)
+    assert "effective sample size" in run(tmp_path, "inspect gp.riesz")
+    run(tmp_path, "convert gp.riesz best.riesz")
+    best = riesz.Expansion.load(tmp_path / "best.riesz")
+    np.testing.assert_array_equal(best.predict(rows), average.best.predict(rows))
+
+
+@with_command
+def test_the_command_line_averages_duels(tmp_path):
+    items = ITEMS.set_axis([f"item{i}" for i in range(14)]).rename_axis("name")
+    names = items.index.to_numpy()[np.column_stack([LEFT, RIGHT])]
+    matches = pd.DataFrame(names, columns=["left", "right"]).assign(outcome=np.where(WON, "left", "right"))
+    items.to_csv(tmp_path / "items.csv")
+    matches.to_csv(tmp_path / "matches.csv", index=False)
+    model = riesz.PreferenceClassifier(random_state=0).fit(items, matches)
+    model.save(tmp_path / "m.riesz")
+    text = run(tmp_path, "prefer predict m.riesz items.csv --left item0 --right item5")
+    printed = pd.read_csv(io.StringIO(text)).iloc[0]
+    mean, std = model.decision_function("item0", "item5", return_std=True)
+    probability = model.predict_proba("item0", "item5")[0, 1]
+    columns = ["log_odds", "log_odds_std", "probability"]
+    np.testing.assert_allclose(printed[columns].to_numpy(float), [mean[0], std[0], probability], rtol=1e-9)
+    ranks = pd.read_csv(io.StringIO(run(tmp_path, "prefer rank m.riesz items.csv --format csv")))
+    ours = riesz.preference.rankability(model, items, random_state=0).to_frame()
+    order = ranks.set_index("item").loc[ours.item]
+    np.testing.assert_allclose(order.utility, ours.utility, rtol=1e-9)
+    # The fit of the command line is averaged too.
+    run(tmp_path, "prefer fit items.csv matches.csv -o c.riesz")
+    average = riesz.PreferenceClassifier.load(tmp_path / "c.riesz").average_
+    assert average is not None and len(average.models) > 10
+    why = json.loads(
+        run(tmp_path, "prefer explain c.riesz items.csv --left item0 --right item5 --format json")
+    )
+    again = riesz.PreferenceClassifier.load(tmp_path / "c.riesz")
+    ours = again.explain(items.loc[["item0"]], items.loc[["item5"]], items)
+    np.testing.assert_allclose(why["values"], ours.values.ravel(), atol=1e-9)
