@@ -166,7 +166,7 @@ def test_files_hold_averages(fit, tmp_path):
     if average.classes:
         np.testing.assert_allclose(average.predict_proba(NEW), model.predict_proba(NEW), rtol=1e-12)
     assert "models" in repr(average)
-    with pytest.raises(ValueError, match="riesz-average"):
+    with pytest.raises(ValueError, match="riesz.ModelAverage.load"):
         riesz.Expansion.load(path)
     model.expansion_.save(path)
     with pytest.raises(ValueError, match="not an average"):

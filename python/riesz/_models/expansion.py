@@ -122,6 +122,11 @@ class Expansion:
         content = path.read_bytes()
         names = None if columns is None else [str(name) for name in columns]
         ranges = None if scale is None else pathlib.Path(scale).read_bytes()
+        if _core.is_average(content):
+            raise ValueError(
+                f"{path} is an average over hyper-parameters: read it with riesz.ModelAverage.load, or a "
+                "model of duels with riesz.PreferenceClassifier.load"
+            )
         try:
             expansion = cls._wrap(_core.Expansion.from_bytes(content, n_features, names, ranges))
         except ValueError as error:

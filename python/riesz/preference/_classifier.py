@@ -1008,9 +1008,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         weights = np.array([weight for weight, _ in parts])
         places, shares = duel_number.tolist(), share.tolist()
         sums = [_core.predict_sums(part, rows, places, shares, len(left)) for _, part in parts]
-        means, deviations = (np.array([part[k][:, 0] for part in sums]) for k in (0, 1))  # type: ignore[index]
+        means = np.array([mean[:, 0] for mean, _, _ in sums])
+        deviations = np.array([std[:, 0] for _, std, _ in sums])
         mean = weights @ means
-        probabilities = np.tensordot(weights, np.array([part[2] for part in sums]), 1)
+        probabilities = np.tensordot(weights, np.array([part for _, _, part in sums]), 1)
         return mean, np.sqrt(weights @ (deviations**2 + (means - mean) ** 2)), probabilities
 
     def _member_pairs(
