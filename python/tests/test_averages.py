@@ -118,6 +118,23 @@ def test_bags_are_averaged():
     assert std[0] > 0 and probabilities.sum() == pytest.approx(1.0)
 
 
+def test_models_of_items_predict_bags():
+    members = [(f"bag {i % 5}", name) for i, name in enumerate(ITEMS.index)]
+    model = preferences()
+    assert model.ability_variance_ > 0
+    mean, std, _ = model.predict_bags(ITEMS, members, [("bag 3", "bag 1")])
+    pairs = pd.MultiIndex.from_product([[name for bag, name in members if bag == f"bag {k}"] for k in (3, 1)])
+    sides = ITEMS.loc[pairs.get_level_values(0)], ITEMS.loc[pairs.get_level_values(1)]
+    np.testing.assert_allclose(mean[0], model.decision_function(*sides).mean(), atol=1e-9)
+    assert std[0] < model.decision_function(*sides, return_std=True)[1].mean()
+    why = model.explain_bags(ITEMS, members, [("bag 3", "bag 1")])
+    np.testing.assert_allclose(why.values.sum(), mean[0], atol=1e-9)
+    # New items are equal on average and have the abilities of the prior.
+    new = ITEMS.set_axis([f"new {i}" for i in range(14)])
+    members = [(bag, f"new {i}") for i, (bag, _) in enumerate(members)]
+    assert model.predict_bags(new, members, [("bag 3", "bag 1")])[1][0] > std[0]
+
+
 @pytest.mark.parametrize("fit", [regressor, classifier])
 def test_explanations_are_averaged(fit):
     average = fit().average_

@@ -92,7 +92,7 @@ def test_abilities_are_a_default():
 
 @pytest.mark.parametrize("n_landmarks", [None, "all"])
 def test_items_are_recognised_by_labels_or_features(n_landmarks, tmp_path):
-    settings = {"ability": True, "n_landmarks": n_landmarks}
+    settings = {"ability": True, "n_landmarks": n_landmarks, "random_state": 0}
     model = fitted(settings=settings)
     ids = list(LEFT_ROWS.index), list(RIGHT_ROWS.index)
     expected = model.decision_function(LEFT_ROWS, RIGHT_ROWS)
@@ -120,7 +120,8 @@ def test_items_are_recognised_by_labels_or_features(n_landmarks, tmp_path):
     mean, std = model.decision_function(moved, moved, return_std=True)
     assert (mean == 0).all() and (std < 1e-6).all()
     mean, std = model.decision_function(moved, moved, return_std=True, ids=(["a"] * 5, ["b"] * 5))
-    assert abs(mean).max() < 1e-6 and (std > 0.9 * np.sqrt(2 * model.ability_variance_)).all()
+    # Through landmarks it is estimated from draws.
+    assert abs(mean).max() < 1e-6 and (std > 0.7 * np.sqrt(2 * model.ability_variance_)).all()
     # One row for all duels.
     np.testing.assert_allclose(model.decision_function(rows[0][:1], rows[1])[0], expected[0], atol=1e-9)
     if n_landmarks is None:

@@ -997,8 +997,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         self, items: Any, members: Any, duels: Any, *, contexts: Any = None, users: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Predicts duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`. Returns
-        the log odds that the left bag wins (the mean over pairs of members), their standard deviation, and
-        probabilities as :meth:`predict_proba`. Time and memory are proportional to the number of pairs of
+        the log odds that the left bag wins (the mean over pairs of members, none of them at home), their
+        standard deviation, and probabilities as :meth:`predict_proba`. New items of a bag have one ability
+        in common. Time and memory are proportional to the number of pairs of
         members."""
         rows, duel_number, share, (left, _) = self._member_pairs(
             items, members, duels, contexts, users, "predict_bags"
@@ -1025,12 +1026,16 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
                 f"{label}: landmarks and models of abilities have no bags: fit a process with "
                 "n_landmarks=None"
             )
-        if self._has_home or self._known is not None:
-            raise ValueError(
-                f"{label}: bags have no home and no abilities, which the model was fitted with: fit it to "
-                "bags (members), or without home and with ability=False"
-            )
         rows = self._items(items, "items")
+        # Nobody is at home, and new items on the right differ from those on the left.
+        further = [np.zeros((len(rows), 1))] * self._has_home
+        sides = [[rows, *further], [rows, *further]]
+        if self._known is not None:
+            for side, codes in zip(
+                sides, self._known.codes_of_sides((items, items), (rows, rows), apart=True)
+            ):
+                side.append(codes)
+        left_rows, right_rows = (np.hstack(side) for side in sides)
         bag_names, bag, item, weight = memberships(members, items, len(rows))
         left, right = bags_of(duels, bag_names)
         members_of_bag: list[list[tuple[int, float]]] = [[] for _ in bag_names]
@@ -1044,7 +1049,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             for j, q in members_of_bag[b]
         ]
         duel_number, first, second, share = (np.array(column) for column in zip(*pairs))
-        blocks = [rows[first], rows[second]]
+        blocks = [left_rows[first], right_rows[second]]
         if self._contexts is not None:
             context_rows = self._contexts.rows(contexts, users)
             if len(context_rows) not in (1, len(left)):

@@ -60,17 +60,16 @@ class KnownItems:
             )
         return np.array([[self._code_of_features.get(key, np.nan)] for key in _keys(rows)]), True
 
-    def codes_of_sides(self, items: tuple[Any, Any], rows: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
+    def codes_of_sides(
+        self, items: tuple[Any, Any], rows: tuple[np.ndarray, np.ndarray], apart: bool = False
+    ) -> list[np.ndarray]:
         """Returns the codes of the items on either side. New items differ, unless their features are all that
-        is known and these are equal."""
+        is known and these are equal; with ``apart`` they always differ."""
         (left, left_by_features), (right, right_by_features) = map(self.codes, items, rows)
         unseen = float(len(self.names))
         unseen_right: Any = unseen + 1
-        if (
-            left_by_features
-            and right_by_features
-            and (len(left) == len(right) or 1 in (len(left), len(right)))
-        ):
+        one_by_one = len(left) == len(right) or 1 in (len(left), len(right))
+        if left_by_features and right_by_features and one_by_one and not apart:
             is_same = (rows[0] == rows[1]).all(axis=1)[:, None] & np.isnan(left)
             unseen_right = np.where(is_same, unseen, unseen_right)
         return [np.where(np.isnan(left), unseen, left), np.where(np.isnan(right), unseen_right, right)]

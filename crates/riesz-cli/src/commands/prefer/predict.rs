@@ -13,7 +13,7 @@ use riesz::preference::{
 use riesz::table::{UNKNOWN_LEVEL, level_of_text};
 use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
-use super::model_items::{code_of, items_of_model, known_names};
+use super::model_items::{code_of, items_of_model, known_names, rows_of_items};
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
@@ -202,14 +202,13 @@ impl DuelRequest {
         let (left, right) = (names_of_side(&indexed.left), names_of_side(&indexed.right));
         let (rows, sums) = match &teams {
             None => (rows_in(&saved.model, &items, &pairs, &indexed)?, None),
-            Some(_) if indexed.home.is_some() || has_entrants(&saved.model, &items)? => {
-                let reason = "bags have no home advantage and no ability: leave --home and --at-home out; \
-                              leave --members out too if the model was fitted with these";
-                return Err(Failure::input(reason));
+            Some(_) if indexed.home.is_some() => {
+                return Err(Failure::input("bags have no home advantage: leave --home and --at-home out"));
             }
             Some(teams) => {
-                let (rows, sums) = teams.bags.duels(&items.table, &pairs, indexed.contexts.as_ref())?;
-                (rows.align_to(saved.model.columns())?, Some(sums))
+                let members = rows_of_items(&items, &saved.model)?;
+                let (rows, sums) = teams.bags.duels(&members, &pairs, indexed.contexts.as_ref())?;
+                (with_new_items_apart(&rows.align_to(saved.model.columns())?)?, Some(sums))
             }
         };
         Ok(Meeting { outcome: indexed.outcome, model, items, left, right, rows, sums })
@@ -355,12 +354,18 @@ fn listed_names(path: &Path, table: &TableArgs, names: &Names) -> Result<Vec<usi
     names_of(&columns, &first)?.iter().map(|id| names.index_of(id)).collect()
 }
 
-/// Whether the model has columns for the side at home or the item's name that these items lack.
-fn has_entrants(model: &KernelExpansion, items: &Items) -> Result<bool> {
-    let model_columns = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
-    Ok([HOME, ABILITY]
-        .iter()
-        .any(|name| model_columns.iter().any(|c| c.name == *name) && items.table.index_of(name).is_err()))
+/// Wide rows with another level of ability for new items on the right than for those on the left.
+fn with_new_items_apart(rows: &Table) -> Result<Table> {
+    let mut values = rows.column_major().to_vec();
+    for &j in &LeftRightColumns::from_columns(rows.columns())?.right {
+        let ColumnKind::Categorical { levels } = &rows.columns()[j].kind else { continue };
+        if levels.iter().any(|level| level == UNSEEN_RIGHT) {
+            let [unknown, unseen_right] = [UNKNOWN_LEVEL, UNSEEN_RIGHT].map(|level| code_of(levels, level));
+            let cells = &mut values[j * rows.rows()..(j + 1) * rows.rows()];
+            cells.iter_mut().filter(|code| **code == unknown).for_each(|code| *code = unseen_right);
+        }
+    }
+    Ok(Table::from_column_major(rows.columns().to_vec(), rows.rows(), values)?)
 }
 
 /// Adds the model's columns for home and ability that the items lack: nobody is at home, and the ability is
