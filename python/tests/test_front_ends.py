@@ -401,9 +401,10 @@ def test_defaults_of_both_front_ends_give_the_same_fit(players, tmp_path, option
         items = pd.DataFrame({"tuned": np.where(items.power > 0.8, 1.0, 0.0)}, index=items.index)
     items.to_csv(tmp_path / "items.csv")
     matches.to_csv(tmp_path / "matches.csv", index=False)
-    run(tmp_path, f"prefer fit items.csv matches.csv {options} -o m.riesz")
+    run(tmp_path, f"prefer fit items.csv matches.csv {options} --hyperparameter-samples 0 -o m.riesz")
     users = "season" if "--users" in options else None
-    ours = riesz.PreferenceClassifier(options.split()[1]).fit(items, matches, users=users)
+    ours = riesz.PreferenceClassifier(options.split()[1], n_hyperparameter_samples=0)
+    ours.fit(items, matches, users=users)
     theirs = riesz.PreferenceClassifier.load(tmp_path / "m.riesz").expansion_
     card = dict(theirs._core.card)
     np.testing.assert_allclose(

@@ -9,7 +9,7 @@ A :class:`PreferenceClassifier` takes a table of items and duels between its row
 >>> left, right = rng.integers(30, size=(2, 200))
 >>> duels = np.column_stack([left, right])[left != right]
 >>> duels = np.where((items[duels[:, 0], 0] > items[duels[:, 1], 0])[:, None], duels, duels[:, ::-1])
->>> model = riesz.PreferenceClassifier().fit(items, duels)
+>>> model = riesz.PreferenceClassifier(ability=False, n_hyperparameter_samples=0).fit(items, duels)
 >>> bool(model.predict_proba([[1.0, 0.0]], [[-1.0, 0.0]])[0, 1] > 0.9)  # the left item wins
 True
 """
