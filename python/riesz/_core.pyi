@@ -49,6 +49,7 @@ __all__ = [
     "find_instrument",
     "find_sequence",
     "fit",
+    "few_samples_warning",
     "fit_aggregates",
     "fit_bradley_terry",
     "fit_counts",
@@ -92,6 +93,7 @@ __all__ = [
     "sage_of_function",
     "sage_values",
     "same_unit",
+    "sample_average",
     "sobol_indices",
     "sobol_of_function",
     "spec_r",
@@ -584,6 +586,10 @@ _Average = tuple[list[tuple[float, Expansion]], float]
 def average_to_bytes(best: Expansion, average: _Average, posterior: bool) -> bytes: ...
 def average_from_bytes(bytes: bytes) -> tuple[Expansion, _Average] | None: ...
 def is_average(bytes: bytes) -> bool: ...
+def few_samples_warning(effective_sample_size: float) -> str | None: ...
+def sample_average(
+    models: list[tuple[float, Expansion]], rows: NDArray[np.float64], draws: int, seed: int
+) -> NDArray[np.float64]: ...
 
 @final
 class AggregatePart:
@@ -762,7 +768,7 @@ def read_outcomes(
 _Locations = tuple[list[list[float]], list[str]] | tuple[bytes, str, list[str]]
 
 def map_page(
-    model: Expansion,
+    models: list[tuple[float, Expansion]],
     rows: NDArray[np.float64],
     locations: _Locations,
     background: NDArray[np.float64] | None,
@@ -770,7 +776,7 @@ def map_page(
     bags: tuple[Any, ...] | None,
 ) -> str: ...
 def map_picture(
-    model: Expansion,
+    models: list[tuple[float, Expansion]],
     rows: NDArray[np.float64],
     locations: _Locations,
     quantity: tuple[str, int],

@@ -534,9 +534,11 @@ class _Classifier(ClassifierMixin, _KernelMachine):
         array of shape (rows,)
         """
         check_is_fitted(self)
-        classify = self.expansion_._core.classify
-        codes = [np.asarray(classify(_rows(self, part)), dtype=np.intp) for part in row_parts(X)]
+        codes = [self._predicted_codes(_rows(self, part)) for part in row_parts(X)]
         return self.classes_[np.concatenate(codes)]
+
+    def _predicted_codes(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.expansion_._core.classify(rows), dtype=np.intp)
 
 
 class _Probable:
@@ -557,9 +559,10 @@ class _Probable:
             Those of Gaussian processes are averaged over the posterior of the latent functions.
         """
         check_is_fitted(self)
-        return np.concatenate(
-            [self.expansion_._core.probabilities(_rows(self, part)) for part in row_parts(X)]
-        )
+        return np.concatenate([self._probabilities(_rows(self, part)) for part in row_parts(X)])
+
+    def _probabilities(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.expansion_._core.probabilities(rows))
 
 
 class _Protecting:
@@ -1256,8 +1259,13 @@ class _Tuned:
     average_: ModelAverage | None = None
 
     def _start(self, X, names):
-        also = ", or None for Constant(1) * RBF(1)"
-        kernel = rk.Constant(1.0) * rk.RBF(1.0) if self.kernel is None else as_kernel(self.kernel, also=also)
+        also = ", None for Constant(1) * RBF(1), or 'auto'"
+        if self.kernel is None:
+            kernel = rk.Constant(1.0) * rk.RBF(1.0)
+        elif self._is_automatic():
+            kernel = rk.Constant(1.0) * rk.RBF("median_per_feature")
+        else:
+            kernel = as_kernel(self.kernel, also=also)
         if self.optimizer not in (None, "fmin_l_bfgs_b"):
             raise ValueError(
                 f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is"
@@ -1273,6 +1281,9 @@ class _Tuned:
             raise ValueError(f"copy_X_train = {self.copy_X_train!r}: it is True or False, without effect")
         return kernel._fitted_to(X, names, self._levels)._to_json(names, self._levels)
 
+    def _is_automatic(self):
+        return isinstance(self.kernel, str) and self.kernel == "auto"
+
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
@@ -1280,6 +1291,8 @@ class _Tuned:
         samples = hyperparameter_samples(self.n_hyperparameter_samples, 0, self.optimizer)
         settings["fixed_kernel"] = self.optimizer is None
         settings["n_hyperparameter_samples"] = samples or 0
+        # Classifiers through landmarks have the kernel's own profile.
+        settings["rougher_profiles"] = self._is_automatic() and getattr(self, "n_landmarks", None) is None
         settings["restarts"] = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         fit = self._fit(
             model, self._start(X, names), names, X, target, seed=self._seed(), stacklevel=4, **settings
@@ -1315,9 +1328,11 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
     Parameters
     ----------
     kernel : riesz.kernels.Kernel, str or kernel of scikit-learn, default ``Constant(1) * RBF(1)``
-        Prior covariance; tuning starts from its parameters. A str is an expression of the command line, such
-        as ``"matern52(ard)"``. A kernel of ``sklearn.gaussian_process.kernels`` is converted; its bounds are
-        not used.
+        Prior covariance; tuning starts from its parameters. ``"auto"`` is a constant times an RBF whose
+        length scale for each column starts at the median distance, or the same with a Matérn profile (ν = 5/2
+        or 3/2) or a Laplacian one, whichever has the largest marginal likelihood. Another str is an
+        expression of the command line, such as ``"matern52(ard)"``. A kernel of
+        ``sklearn.gaussian_process.kernels`` is converted; its bounds are not used.
     alpha : float, default None
         Variance of the noise, in units of the normalised targets if ``normalize_y``. ``None`` tunes it,
         starting from 0.1. scikit-learn's default, 1e-10, is for targets without noise.
@@ -1337,8 +1352,8 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         Number of samples of the hyper-parameters from their posterior over which predictions are averaged, 64
         for example; 0 takes the best ones. Intervals then include the uncertainty of the hyper-parameters,
         which matters for few rows. Their priors are weakly informative and centered at the start values, so
-        give a kernel with plausible ones, such as ``RBF("median")``. A sample takes as long as a fit without
-        tuning.
+        give a kernel with plausible ones, such as ``"auto"``, with which averages include all plausible
+        profiles. A sample takes as long as a fit without tuning.
     n_inducing : int, default None
         Number of inducing points (Titsias 2009), for many rows. The points are means of clusters of rows, and
         the cost grows linearly with the rows instead of with their cube. Tuning uses at most 20,000 rows.
@@ -1500,9 +1515,11 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
     Parameters
     ----------
     kernel : riesz.kernels.Kernel, str or kernel of scikit-learn, default ``Constant(1) * RBF(1)``
-        Prior covariance; tuning starts from its parameters. A str is an expression of the command line, such
-        as ``"matern52(ard)"``. A kernel of ``sklearn.gaussian_process.kernels`` is converted; its bounds are
-        not used.
+        Prior covariance; tuning starts from its parameters. ``"auto"`` is a constant times an RBF whose
+        length scale for each column starts at the median distance, or the same with a Matérn profile (ν = 5/2
+        or 3/2) or a Laplacian one, whichever has the largest marginal likelihood. Another str is an
+        expression of the command line, such as ``"matern52(ard)"``. A kernel of
+        ``sklearn.gaussian_process.kernels`` is converted; its bounds are not used.
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps the kernel fixed.
     n_restarts_optimizer : int, default 0
@@ -1519,7 +1536,8 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
     n_jobs : None or -1
         Without effect: the fit runs on all cores.
     n_hyperparameter_samples : int, default 0
-        As for :class:`GaussianProcessRegressor`; not with ``n_landmarks``.
+        Number of samples of the hyper-parameters over which predictions are averaged, described at
+        :class:`GaussianProcessRegressor`; 0 takes the best ones. Not with ``n_landmarks``.
     n_landmarks : int, default None
         For two classes: maximum number of landmarks, for many rows. Each Newton step takes one pass over the
         rows, and the kernel is tuned on 1,000 rows. ``None`` uses the dense fit.
@@ -1635,39 +1653,16 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         mean, std = self.expansion_.predict_link(X, return_std=True)
         return mean, std**2
 
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Returns the probabilities of the classes, averaged over the posterior of the latent functions.
+    def _probabilities(self, rows: np.ndarray) -> np.ndarray:
+        average = self.average_
+        if average is None:
+            return super()._probabilities(rows)
+        return average._mean([np.asarray(model._core.probabilities(rows)) for model in average.models])
 
-        Parameters
-        ----------
-        X : array or data frame of shape (rows, d)
-
-        Returns
-        -------
-        array of shape (rows, classes)
-        """
-        check_is_fitted(self)
+    def _predicted_codes(self, rows: np.ndarray) -> np.ndarray:
         if self.average_ is None:
-            return super().predict_proba(X)
-        rows = _rows(self, X)
-        parts = [np.asarray(model._core.probabilities(rows)) for model in self.average_.models]
-        return self.average_._mean(parts)
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """Returns the most probable classes.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (rows, d)
-
-        Returns
-        -------
-        array of shape (rows,)
-        """
-        check_is_fitted(self)
-        if self.average_ is None:
-            return super().predict(X)
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+            return super()._predicted_codes(rows)
+        return self._probabilities(rows).argmax(axis=1)
 
 
 def imported(model: _KernelMachine) -> Read:

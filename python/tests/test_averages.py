@@ -4,6 +4,7 @@ are compared with sums over grids in Rust."""
 import io
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 
 import riesz
 from conftest import run, with_command
-from riesz.kernels import RBF
+from riesz.kernels import RBF, Constant
 
 rng = np.random.default_rng(7)
 X = rng.normal(size=(14, 2))
@@ -193,14 +194,63 @@ def test_files_hold_averages(fit, tmp_path):
 
 
 def test_maps_are_saved_as_averages(tmp_path):
-    rows = pd.DataFrame({"height": np.linspace(-2, 2, 60), "district": np.repeat(np.arange(12), 5)})
-    bags = np.sin(rows.height).groupby(rows.district).mean().rename("yield").reset_index()
-    model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=10, random_state=0)
-    model.fit(rows, bags, bag="district", target="yield")
+    model, rows = averaged_map()
     model.save(tmp_path / "map.riesz", posterior=True)
     average = riesz.ModelAverage.load(tmp_path / "map.riesz")
     mean, std = model.predict(rows[["height"]], return_std=True)
     np.testing.assert_allclose(average.predict(rows[["height"]], return_std=True), [mean, std], rtol=1e-9)
+
+
+def averaged_map():
+    rows = pd.DataFrame({"height": np.linspace(-2, 2, 60), "district": np.repeat(np.arange(12), 5)})
+    bags = np.sin(rows.height).groupby(rows.district).mean().rename("yield").reset_index()
+    model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=10, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(rows, bags, bag="district", target="yield"), rows.assign(east=rows.index % 5)
+
+
+@with_command
+def test_the_command_line_reads_averaged_maps(tmp_path):
+    model, rows = averaged_map()
+    model.save(tmp_path / "map.riesz", posterior=True)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    read = pd.read_csv(io.StringIO(run(tmp_path, "downscale predict map.riesz rows.csv")))
+    mean, std = model.predict(rows[["height"]], return_std=True)
+    np.testing.assert_allclose(read["yield"], mean, rtol=1e-9)
+    np.testing.assert_allclose(read["yield_std"], std, rtol=1e-9)
+    drawn = pd.read_csv(io.StringIO(run(tmp_path, "downscale predict map.riesz rows.csv --samples 400")))
+    draws = drawn.pivot(index="row", columns="sample", values="yield").to_numpy()
+    assert np.abs((draws.mean(axis=1) - mean) / std).max() < 5 / np.sqrt(400)
+    run(tmp_path, "downscale map map.riesz rows.csv --x east --y height --of std -o cli.svg")
+    model.save_map(tmp_path / "python.svg", rows, "east", "height", quantity="std")
+    assert (tmp_path / "cli.svg").read_bytes() == (tmp_path / "python.svg").read_bytes()
+    run(tmp_path, "downscale map map.riesz rows.csv --x east --y height --bag district -o page.html")
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    command = "downscale explain map.riesz rows.csv --background rows.csv --bag district"
+    explained = pd.read_csv(io.StringIO(run(tmp_path, command)))
+    of_bags = model.explain_bags(rows[["height"]])
+    np.testing.assert_allclose(explained["height"], of_bags.values[:, 0], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(explained.prediction, of_bags.predictions, rtol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", [riesz.GaussianProcessRegressor, riesz.GaussianProcessClassifier])
+def test_automatic_kernels_compare_profiles(estimator):
+    targets = Y if estimator is riesz.GaussianProcessRegressor else Y > 0
+    start = Constant(1.0) * RBF("median_per_feature")
+    gaussian = estimator(start).fit(X, targets)
+    chosen = estimator("auto").fit(X, targets)
+    rougher = [
+        estimator(f"{name}(ard)", random_state=0).fit(X, targets)
+        for name in ("matern52", "matern32", "matern12")
+    ]
+    assert chosen.log_marginal_likelihood_value_ >= gaussian.log_marginal_likelihood_value_
+    # Length scales start elsewhere, but lead to the same maxima.
+    best = max(model.log_marginal_likelihood_value_ for model in (gaussian, *rougher))
+    assert chosen.log_marginal_likelihood_value_ == pytest.approx(best, abs=1e-2)
+    averaged = estimator("auto", n_hyperparameter_samples=32, random_state=0).fit(X, targets)
+    kernels = [json.loads(model._core.kernel) for model in averaged.average_.models]
+    assert len({kernel["terms"][0]["factors"][0]["profile"] for kernel in kernels}) > 1
 
 
 def test_averages_of_duels_are_saved(tmp_path):

@@ -8,9 +8,8 @@ mod settings;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use riesz::Table;
 use riesz::format::model::SavedModel;
-use riesz::model_average::{ModelAverage, WeightedModel};
+use riesz::{KernelExpansion, Table};
 
 pub use causal_query::{CauseArgs, graph_from_text};
 pub use discrepancy::{TestArgs, factors};
@@ -21,7 +20,6 @@ use crate::exit::{Failure, Result};
 use crate::io::csv::Decimal;
 use crate::io::input::{OpenTable, ReadOptions, TableFile};
 use crate::io::model_rows::{CellPolicy, MissingCells, UnseenLevels, typical_value};
-use crate::io::models::ModelOrAverage;
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -284,26 +282,13 @@ impl CellArgs {
 
     /// Prepares a model that was read from a file. With `--unseen none` its categorical columns get a level
     /// for unseen categories.
-    pub fn admit(&self, mut saved: SavedModel) -> Result<SavedModel> {
-        if self.unseen == Unseen::None {
-            saved.model = saved.model.with_unknown_level()?;
-        }
-        Ok(saved)
+    pub fn admit(&self, saved: SavedModel) -> Result<SavedModel> {
+        Ok(SavedModel { model: self.with_unseen_levels(saved.model)?, ..saved })
     }
 
-    /// Prepares a model or an average that was read from a file, as [`admit`](Self::admit) does.
-    pub fn admit_average(&self, ModelOrAverage { best, average }: ModelOrAverage) -> Result<ModelOrAverage> {
-        let average = average.map(|average| self.admit_models(average)).transpose()?;
-        Ok(ModelOrAverage { best: self.admit(best)?, average })
-    }
-
-    fn admit_models(&self, average: ModelAverage) -> Result<ModelAverage> {
-        let admitted = average.models.into_iter().map(|part| {
-            let is_open = self.unseen == Unseen::None;
-            let model = if is_open { part.model.with_unknown_level()? } else { part.model };
-            Ok(WeightedModel { model, ..part })
-        });
-        Ok(ModelAverage { models: admitted.collect::<Result<_>>()?, ..average })
+    /// The model as [`admit`](Self::admit) prepares it.
+    pub fn with_unseen_levels(&self, model: KernelExpansion) -> Result<KernelExpansion> {
+        Ok(if self.unseen == Unseen::None { model.with_unknown_level()? } else { model })
     }
 
     /// The cell policy for a model that was [admitted](Self::admit).

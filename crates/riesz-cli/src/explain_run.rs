@@ -70,7 +70,7 @@ pub struct Explaining<'a> {
 
 impl<'a> Explaining<'a> {
     /// Prepares a model that was [admitted](CellArgs::admit), with its file.
-    pub fn new(
+    pub fn from_model(
         model: (&'a SavedModel, &Path),
         rows: OpenTable,
         request: &ExplainRequest<'_>,
@@ -103,9 +103,9 @@ impl<'a> Explaining<'a> {
         })
     }
 
-    /// Prepares a model or an average that was [admitted](CellArgs::admit_average), with its file. The values
-    /// of an average are means of those of its models.
-    pub fn of_average(
+    /// Prepares a model or an average that was [admitted](ModelOrAverage::admitted), with its file. The
+    /// values of an average are means of those of its models.
+    pub fn new(
         (model, file): (&'a ModelOrAverage, &Path),
         rows: OpenTable,
         request: &ExplainRequest<'_>,
@@ -113,7 +113,7 @@ impl<'a> Explaining<'a> {
     ) -> Result<Self> {
         let best = (&model.best, file);
         if model.average.is_none() {
-            return Self::new(best, rows, request, console);
+            return Self::from_model(best, rows, request, console);
         }
         let refused = |reason: &str| {
             let name = file.display();

@@ -1,7 +1,7 @@
 //! Predictions of models of counts, as columns of a table: rates of events, or probabilities of a success.
 
 use riesz::kernel_model::Link;
-use riesz::{KernelExpansion, NaturalScalePrediction, Posterior, Table};
+use riesz::{KernelExpansion, Matrix, NaturalScalePrediction, Posterior, Table};
 
 /// The two-sided 95 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_963_984_540_054;
@@ -15,14 +15,13 @@ pub fn counted(model: &KernelExpansion) -> Option<[&'static str; 2]> {
     }
 }
 
-/// The column names of [`with_intervals`].
+/// The column names of [`predictions`] for a model of counts.
 pub fn names([rate, link]: [&str; 2]) -> Vec<String> {
     let ends = ["", "_median", "_low", "_high"].map(|end| format!("{rate}{end}"));
     ends.into_iter().chain([link.to_string(), format!("{link}_std")]).collect()
 }
 
-/// The column names of [`with_intervals`] for a model of counts, and of [`regression_predictions`] of the
-/// output for others.
+/// The column names of [`predictions`]; `output` is the name of a regression's output.
 pub fn column_names(model: &KernelExpansion, output: &str) -> Vec<String> {
     match counted(model) {
         Some(counted) => names(counted),
@@ -30,30 +29,40 @@ pub fn column_names(model: &KernelExpansion, output: &str) -> Vec<String> {
     }
 }
 
-/// For each row: the posterior mean of the rate, its median, the ends of its 95 % interval, the latent mean
-/// and its standard deviation.
-pub fn with_intervals(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
+/// Predictions of posteriors with weights that add up to 1. For each row of a model of counts: the mean of
+/// the rate, its median, the ends of its 95 % interval, the latent mean and its standard deviation. For each
+/// row of a regression: the output, its standard deviation, and the ends of its 95 % interval.
+pub fn predictions(parts: &[(f64, Posterior<'_>)], rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
+    match parts {
+        [(_, posterior)] if counted(posterior.mean()).is_some() => with_intervals(posterior, rows),
+        [(_, posterior)] => regression_predictions(posterior, rows),
+        _ => mixture_predictions(parts, rows),
+    }
+}
+
+fn with_intervals(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
     let NaturalScalePrediction { mean, median, low, high } =
         NaturalScalePrediction::new(posterior, rows, NORMAL)?;
     let latent = posterior.mean().predict(rows)?.column(0);
     Ok(vec![mean, median, low, high, latent, posterior.sd(rows)?.column(0)])
 }
 
-/// The posterior mean rate of each row; without a posterior the rate at the mean of the latent function,
-/// which is the median.
-pub fn mean_rates(
-    model: &KernelExpansion,
-    posterior: Option<&Posterior<'_>>,
-    rows: &Table,
-) -> riesz::Result<Vec<f64>> {
-    match posterior {
-        Some(posterior) => Ok(NaturalScalePrediction::new(posterior, rows, NORMAL)?.mean),
-        None => Ok(model.predict(rows)?.column(0).into_iter().map(|f| model.link.inverse_link(f)).collect()),
+/// The posterior mean rate of each row, for posteriors with weights that add up to 1.
+pub fn mean_rates(parts: &[(f64, Posterior<'_>)], rows: &Table) -> riesz::Result<Vec<f64>> {
+    let mut rates = vec![0.0; rows.rows()];
+    for (weight, posterior) in parts {
+        let mean = NaturalScalePrediction::new(posterior, rows, NORMAL)?.mean;
+        rates.iter_mut().zip(mean).for_each(|(sum, rate)| *sum += weight * rate);
     }
+    Ok(rates)
 }
 
-/// For each row of a regression: the output, its standard deviation, and the ends of its 95 % interval.
-pub fn regression_predictions(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
+/// The rate of each row at the mean of the latent function, which is the rate's median.
+pub fn median_rates(model: &KernelExpansion, latent_mean: &Matrix) -> Vec<f64> {
+    latent_mean.column(0).into_iter().map(|f| model.link.inverse_link(f)).collect()
+}
+
+fn regression_predictions(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
     let prediction = NaturalScalePrediction::new(posterior, rows, NORMAL)?;
     Ok(vec![prediction.mean, posterior.sd(rows)?.column(0), prediction.low, prediction.high])
 }
@@ -61,16 +70,12 @@ pub fn regression_predictions(posterior: &Posterior<'_>, rows: &Table) -> riesz:
 /// Number of halvings of a bisection, which reach the precision of a double.
 const HALVINGS: usize = 60;
 
-/// Predictions of a mixture of posteriors with weights that add up to 1, in the columns of [`with_intervals`]
-/// for counts and of [`regression_predictions`] for others. The latent function of a row has a mixture of
-/// normal distributions; its quantiles are found by bisection.
-pub fn mixture_predictions(parts: &[(f64, Posterior<'_>)], rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
+/// Predictions of several posteriors. The latent function of a row has a mixture of normal distributions; its
+/// quantiles are found by bisection.
+fn mixture_predictions(parts: &[(f64, Posterior<'_>)], rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
     let mut moments = Vec::new();
-    let mut rates = vec![0.0; rows.rows()];
     let model = parts[0].1.mean();
     for (weight, posterior) in parts {
-        let natural = NaturalScalePrediction::new(posterior, rows, NORMAL)?.mean;
-        rates.iter_mut().zip(natural).for_each(|(sum, rate)| *sum += weight * rate);
         moments.push((*weight, posterior.mean().predict(rows)?.column(0), posterior.sd(rows)?.column(0)));
     }
     let of_row = |i: usize| moments.iter().map(move |(weight, mean, sd)| (*weight, mean[i], sd[i]));
@@ -84,7 +89,7 @@ pub fn mixture_predictions(parts: &[(f64, Posterior<'_>)], rows: &Table) -> ries
     let natural = |latent: Vec<f64>| latent.into_iter().map(|f| model.link.inverse_link(f)).collect();
     if counted(model).is_some() {
         let [median, low, high] = [0.0, -NORMAL, NORMAL].map(|sds| natural(quantile(sds)));
-        return Ok(vec![rates, median, low, high, mean, sd]);
+        return Ok(vec![mean_rates(parts, rows)?, median, low, high, mean, sd]);
     }
     Ok(vec![mean, sd, quantile(-NORMAL), quantile(NORMAL)])
 }

@@ -7,6 +7,7 @@ use crate::kernel_model::{KernelExpansion, argmax};
 use crate::linalg::Matrix;
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::prediction::Prediction;
+use crate::random::{Random, RngExt, SeedableRng, hash};
 use crate::table::Table;
 
 /// A model with its weight in an average.
@@ -54,16 +55,6 @@ pub fn few_samples_warning(effective_sample_size: f64) -> Option<String> {
     })
 }
 
-/// The predictions of an average.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AveragedPrediction {
-    /// Means of outputs and of probabilities over the models. The class is the most probable one.
-    pub prediction: Prediction,
-    /// Variances of f, rows × outputs, which include the differences between the models; `None` if some
-    /// model has no posterior.
-    pub variance: Option<Matrix>,
-}
-
 /// Models with a smaller weight are not part of an average.
 const MIN_WEIGHT: f64 = 1e-3;
 
@@ -87,43 +78,123 @@ impl ModelAverage {
         });
         parts.collect()
     }
+}
 
-    /// Predicts the rows of `x`, at the cost of all models.
-    ///
-    /// # Errors
-    /// As [`Prediction::new_with_control`]; [`Error::TooFew`] without models.
-    pub fn predict(&self, x: &Table, stop: &AtomicBool) -> Result<AveragedPrediction> {
-        let parts = self.models.iter().map(|part| {
-            let covariance = part.covariance.as_ref();
-            Ok((part, Prediction::new_with_control(&part.model, covariance, x, stop)?))
-        });
-        let parts = parts.collect::<Result<Vec<_>>>()?;
-        let mean = |matrix: &dyn Fn(&Prediction) -> Option<&Matrix>| -> Option<Matrix> {
-            let (first, prediction) = parts.first()?;
-            let mut sum = matrix(prediction)?.clone();
-            sum.scale(first.weight);
-            for (part, prediction) in &parts[1..] {
-                sum.add_times(part.weight, matrix(prediction)?);
-            }
-            Some(sum)
-        };
-        let Some(outputs) = mean(&|prediction| Some(&prediction.outputs)) else {
-            return Err(Error::too_few("the list of models", 1, "model is"));
-        };
-        let probabilities = mean(&|prediction| prediction.probabilities.as_ref());
-        let classes =
-            probabilities.as_ref().map(|p| (0..p.rows()).map(|i| argmax(p.row(i))).collect::<Vec<_>>());
-        let mut variance = Some(Matrix::zeros(outputs.rows(), outputs.cols()));
-        for (part, prediction) in &parts {
-            let Some((sum, covariance)) = variance.as_mut().zip(part.covariance.as_ref()) else {
-                variance = None;
-                break;
-            };
-            let mut part_variance = Posterior::new(&part.model, covariance)?.with_cancel(stop).variance(x)?;
-            let entries = part_variance.data_mut().iter_mut().zip(prediction.outputs.data());
-            entries.zip(outputs.data()).for_each(|((variance, f), mean)| *variance += (f - mean).powi(2));
-            sum.add_times(part.weight, &part_variance);
-        }
-        Ok(AveragedPrediction { prediction: Prediction { outputs, classes, probabilities }, variance })
+/// Predicts the rows of `x`, at the cost of all models: means of outputs and of probabilities over the
+/// models. The class is the most probable one.
+///
+/// # Errors
+/// As [`Prediction::new_with_control`]; [`Error::TooFew`] without models.
+pub fn predict(parts: &[ModelPart<'_>], x: &Table, stop: &AtomicBool) -> Result<Prediction> {
+    let predictions = parts
+        .iter()
+        .map(|part| Ok((part.weight, Prediction::new_with_control(part.model, part.covariance, x, stop)?)));
+    let mut predictions = predictions.collect::<Result<Vec<_>>>()?;
+    if predictions.len() == 1 {
+        return Ok(predictions.remove(0).1);
     }
+    let outputs = weighted_sum(predictions.iter().map(|(weight, part)| Some((*weight, &part.outputs))));
+    let outputs = outputs.ok_or_else(no_models)?;
+    let probabilities =
+        predictions.iter().map(|(weight, part)| Some((*weight, part.probabilities.as_ref()?)));
+    let probabilities = weighted_sum(probabilities);
+    let classes = probabilities.as_ref().map(|p| (0..p.rows()).map(|i| argmax(p.row(i))).collect::<Vec<_>>());
+    Ok(Prediction { outputs, classes, probabilities })
+}
+
+/// Returns the means over the models of f at the rows of `x`, rows × outputs.
+///
+/// # Errors
+/// As [`KernelExpansion::predict`]; [`Error::TooFew`] without models.
+pub fn mean(parts: &[ModelPart<'_>], x: &Table) -> Result<Matrix> {
+    let outputs = parts.iter().map(|part| Ok((part.weight, part.model.predict(x)?)));
+    let outputs = outputs.collect::<Result<Vec<_>>>()?;
+    weighted_sum(outputs.iter().map(|(weight, f)| Some((*weight, f)))).ok_or_else(no_models)
+}
+
+/// Returns the posteriors of the models with their weights; `None` if a model has none.
+///
+/// # Errors
+/// As [`Posterior::new`].
+pub fn posteriors<'m>(parts: &[ModelPart<'m>]) -> Result<Option<Vec<(f64, Posterior<'m>)>>> {
+    let posteriors = parts.iter().map(|part| {
+        let posterior = part.covariance.map(|covariance| Posterior::new(part.model, covariance));
+        posterior.transpose().map(|posterior| Some((part.weight, posterior?)))
+    });
+    posteriors.collect()
+}
+
+/// Returns the standard deviations of f at the rows of `x`, rows × outputs, under a mixture of posteriors
+/// with weights that add up to 1. They include the differences between the models.
+///
+/// # Errors
+/// As [`KernelExpansion::predict`] and [`Posterior::variance`]; [`Error::TooFew`] without posteriors.
+pub fn sd(posteriors: &[(f64, Posterior<'_>)], x: &Table) -> Result<Matrix> {
+    let outputs = posteriors.iter().map(|(weight, posterior)| Ok((*weight, posterior.mean().predict(x)?)));
+    let outputs = outputs.collect::<Result<Vec<_>>>()?;
+    let mean = weighted_sum(outputs.iter().map(|(weight, f)| Some((*weight, f)))).ok_or_else(no_models)?;
+    let mut sum = Matrix::zeros(mean.rows(), mean.cols());
+    for ((weight, posterior), (_, outputs)) in posteriors.iter().zip(&outputs) {
+        let mut variance = posterior.variance(x)?;
+        let entries = variance.data_mut().iter_mut().zip(outputs.data());
+        entries.zip(mean.data()).for_each(|((variance, f), mean)| *variance += (f - mean).powi(2));
+        sum.add_times(*weight, &variance);
+    }
+    sum.data_mut().iter_mut().for_each(|variance| *variance = variance.sqrt());
+    Ok(sum)
+}
+
+/// Draws f at the rows of `x` jointly under a mixture of posteriors with weights that add up to 1. Each draw
+/// is one of a model that is drawn by its weight. Returns a matrix for each output, rows × draws.
+///
+/// # Errors
+/// As [`Posterior::sample`]; [`Error::TooFew`] without posteriors.
+pub fn sample(
+    posteriors: &[(f64, Posterior<'_>)],
+    x: &Table,
+    draws: usize,
+    seed: u64,
+) -> Result<Vec<Matrix>> {
+    let Some((_, first)) = posteriors.first() else { return Err(no_models()) };
+    let mut random = Random::seed_from_u64(seed);
+    let mut draws_of_model = vec![Vec::new(); posteriors.len()];
+    for draw in 0..draws {
+        let (position, mut total) = (random.random::<f64>(), 0.0);
+        let ends = posteriors.iter().map(|(weight, _)| {
+            total += weight;
+            total
+        });
+        let model = ends.take_while(|end| *end <= position).count().min(posteriors.len() - 1);
+        draws_of_model[model].push(draw);
+    }
+    let outputs = first.mean().outputs();
+    let mut values = vec![Matrix::zeros(x.rows(), draws); outputs];
+    for (k, columns) in draws_of_model.iter().enumerate().filter(|(_, columns)| !columns.is_empty()) {
+        let posterior = &posteriors[k].1;
+        // A single model has the draws of this seed.
+        let seed = if posteriors.len() == 1 { seed } else { hash([seed, k as u64]) };
+        let drawn = posterior.sample(&posterior.functionals_at(x)?, columns.len(), seed)?;
+        for (output, drawn) in values.iter_mut().zip(&drawn.values) {
+            for i in 0..x.rows() {
+                columns.iter().zip(drawn.row(i)).for_each(|(draw, f)| output[(i, *draw)] = *f);
+            }
+        }
+    }
+    Ok(values)
+}
+
+fn no_models() -> Error {
+    Error::too_few("the list of models", 1, "model is")
+}
+
+/// The sum of weighted matrices; `None` if there are none, or if one is missing.
+fn weighted_sum<'m>(mut parts: impl Iterator<Item = Option<(f64, &'m Matrix)>>) -> Option<Matrix> {
+    let (weight, first) = parts.next()??;
+    let mut sum = first.clone();
+    sum.scale(weight);
+    for part in parts {
+        let (weight, matrix) = part?;
+        sum.add_times(weight, matrix);
+    }
+    Some(sum)
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::fit::{FitTask, ModelKind, Penalty, WarmStart};
 use riesz::format::average::SavedAverage;
 use riesz::format::model::SavedModel;
-use riesz::model_average::{ModelAverage, WeightedModel};
+use riesz::model_average::{self, ModelAverage, ModelPart, WeightedModel};
 use riesz::question::Subject;
-use riesz::{Kernel, Matrix, format};
+use riesz::{Kernel, KernelExpansion, Matrix, Posterior, PosteriorCovariance, format};
 use serde_json::Value;
 
 use crate::question::Settings;
 use crate::thread_pools::{Threads, interruptible};
-use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
+use crate::{Expansion, NO_POSTERIOR, NamedRows, matrix, raise, refuse, sample, stack, table};
 
 /// Parses a kernel in riesz's JSON form.
 pub(crate) fn kernel(json: &str) -> PyResult<Kernel> {
@@ -84,6 +84,61 @@ pub(crate) fn average_for_python(py: Python<'_>, average: ModelAverage) -> PyRes
         Ok((part.weight, Py::new(py, model)?))
     });
     Ok((models.collect::<PyResult<_>>()?, average.effective_sample_size))
+}
+
+/// Models with their weights, for work on another thread.
+pub(crate) struct WeightedModels(Vec<(f64, Arc<KernelExpansion>, Option<Arc<PosteriorCovariance>>)>);
+
+impl WeightedModels {
+    pub(crate) fn new(models: &[(f64, Py<Expansion>)]) -> Self {
+        let models = models.iter().map(|(weight, model)| (*weight, model.get()));
+        Self(models.map(|(weight, part)| (weight, part.model.clone(), part.covariance.clone())).collect())
+    }
+
+    /// Refuses models without a posterior.
+    pub(crate) fn with_posteriors(models: &[(f64, Py<Expansion>)]) -> PyResult<Self> {
+        match models.iter().all(|(_, model)| model.get().covariance.is_some()) {
+            true => Ok(Self::new(models)),
+            false => Err(refuse(NO_POSTERIOR)),
+        }
+    }
+
+    /// The posteriors with their weights; empty if a model has none.
+    pub(crate) fn posteriors(&self) -> riesz::Result<Vec<(f64, Posterior<'_>)>> {
+        Ok(model_average::posteriors(&self.parts())?.unwrap_or_default())
+    }
+
+    /// The borrowed models with their weights.
+    pub(crate) fn parts(&self) -> Vec<ModelPart<'_>> {
+        let parts = self.0.iter().map(|(weight, model, covariance)| ModelPart {
+            weight: *weight,
+            model,
+            covariance: covariance.as_deref(),
+        });
+        parts.collect()
+    }
+}
+
+/// Joint draws of an average at rows: for each output, rows × draws.
+#[pyfunction]
+pub fn sample_average<'py>(
+    py: Python<'py>,
+    models: Vec<(f64, Py<Expansion>)>,
+    rows: PyReadonlyArray2<'py, f64>,
+    draws: usize,
+    seed: u64,
+) -> PyResult<Bound<'py, PyArray3<f64>>> {
+    let columns = models.first().map_or(&[][..], |(_, model)| model.get().model.columns());
+    let rows = table(columns, rows.as_array()).map_err(refuse)?;
+    let models = WeightedModels::with_posteriors(&models)?;
+    let work = || model_average::sample(&models.posteriors()?, &rows, draws, seed);
+    stack(py, &py.detach(work).map_err(raise)?)
+}
+
+/// The warning about an average with few effective samples of hyper-parameters, if it has few.
+#[pyfunction]
+pub fn few_samples_warning(effective_sample_size: f64) -> Option<String> {
+    riesz::model_average::few_samples_warning(effective_sample_size)
 }
 
 /// The file of an average with its best model; with posteriors if `posterior` is true.

@@ -767,7 +767,10 @@ mod _core {
     use super::black_box::{kernel_shap, permutation};
 
     #[pymodule_export]
-    use super::fit::{Fitted, average_from_bytes, average_to_bytes, fit, functionals, is_average};
+    use super::fit::{
+        Fitted, average_from_bytes, average_to_bytes, few_samples_warning, fit, functionals, is_average,
+        sample_average,
+    };
 
     #[pymodule_export]
     use super::nystrom::{

@@ -1,17 +1,16 @@
 //! Pages and pictures of maps for Python.
 
-use std::sync::Arc;
-
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
+use riesz::Table;
 use riesz::aggregate::TargetUnit;
-use riesz::{KernelExpansion, Posterior, PosteriorCovariance, Table};
 use riesz_report::{
     MapContent, MapQuantity, NamedBags, Places, PlotOptions, RowAreas, downscale_report, map_values,
     render_map,
 };
 
-use crate::{Expansion, NO_POSTERIOR, raise, refuse, table};
+use crate::fit::WeightedModels;
+use crate::{Expansion, raise, refuse, table};
 
 /// The locations of rows: their coordinates with the names of the axes, or a GeoJSON document, the property
 /// with the names of its areas, and the name of each row's area.
@@ -59,23 +58,21 @@ type BagInput =
 
 /// A map and the rows for which it is drawn.
 struct MapInput {
-    model: Arc<KernelExpansion>,
-    covariance: Arc<PosteriorCovariance>,
+    models: WeightedModels,
     rows: Table,
     background: Option<Table>,
 }
 
 impl MapInput {
     fn new(
-        expansion: &Expansion,
+        models: &[(f64, Py<Expansion>)],
         rows: &PyReadonlyArray2<'_, f64>,
         background: Option<&PyReadonlyArray2<'_, f64>>,
     ) -> PyResult<Self> {
-        let covariance = expansion.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-        let model = expansion.model.clone();
-        let read = |rows: &PyReadonlyArray2<'_, f64>| table(model.columns(), rows.as_array()).map_err(refuse);
+        let columns = models.first().map_or(&[][..], |(_, model)| model.get().model.columns());
+        let read = |rows: &PyReadonlyArray2<'_, f64>| table(columns, rows.as_array()).map_err(refuse);
         let (rows, background) = (read(rows)?, background.map(read).transpose()?);
-        Ok(Self { model, covariance, rows, background })
+        Ok(Self { models: WeightedModels::with_posteriors(models)?, rows, background })
     }
 }
 
@@ -84,18 +81,18 @@ impl MapInput {
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn map_page(
     py: Python<'_>,
-    model: &Expansion,
+    models: Vec<(f64, Py<Expansion>)>,
     rows: PyReadonlyArray2<'_, f64>,
     locations: Locations,
     background: Option<PyReadonlyArray2<'_, f64>>,
     title: Option<String>,
     bags: Option<BagInput>,
 ) -> PyResult<String> {
-    let MapInput { model, covariance, rows, background } = MapInput::new(model, &rows, background.as_ref())?;
+    let MapInput { models, rows, background } = MapInput::new(&models, &rows, background.as_ref())?;
     let drawable = Drawable::new(locations)?;
     let work = move || -> riesz::Result<String> {
-        let posterior = Posterior::new(&model, &covariance)?;
-        let content = MapContent::new(&posterior, &rows, background.as_ref())?;
+        let posteriors = models.posteriors()?;
+        let content = MapContent::new(&posteriors, &rows, background.as_ref())?;
         let title = title.unwrap_or_else(|| content.title());
         let mut page = content.page(&title, drawable.places(), drawable.axes());
         let Some((column, names, bag_of_row, weight, weights, observed, sums)) = bags else {
@@ -115,13 +112,13 @@ pub(crate) fn map_page(
 #[pyfunction]
 pub(crate) fn map_picture(
     py: Python<'_>,
-    model: &Expansion,
+    models: Vec<(f64, Py<Expansion>)>,
     rows: PyReadonlyArray2<'_, f64>,
     locations: Locations,
     quantity: (String, usize),
     background: Option<PyReadonlyArray2<'_, f64>>,
 ) -> PyResult<String> {
-    let MapInput { model, covariance, rows, background } = MapInput::new(model, &rows, background.as_ref())?;
+    let MapInput { models, rows, background } = MapInput::new(&models, &rows, background.as_ref())?;
     let drawable = Drawable::new(locations)?;
     let quantity = match (&quantity.0[..], quantity.1) {
         ("mean", _) => MapQuantity::Mean,
@@ -129,8 +126,8 @@ pub(crate) fn map_picture(
         (_, feature) => MapQuantity::Feature(feature),
     };
     let work = move || -> riesz::Result<String> {
-        let posterior = Posterior::new(&model, &covariance)?;
-        let (values, title) = map_values(quantity, &posterior, &rows, background.as_ref())?;
+        let posteriors = models.posteriors()?;
+        let (values, title) = map_values(quantity, &posteriors, &rows, background.as_ref())?;
         let options = PlotOptions::default();
         Ok(render_map(drawable.places(), &values, drawable.axes(), &title, &options)?.text)
     };

@@ -20,7 +20,7 @@ use riesz::preference::{
 use riesz::{AggregatePrediction, Error, Kernel, Matrix, Table};
 
 use crate::explanation::Explanation;
-use crate::fit::{Fitted, average_for_python};
+use crate::fit::{Fitted, WeightedModels, average_for_python};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, explained, raise, refuse, sample};
 
@@ -381,18 +381,11 @@ pub fn explain_duels(
     let index = index.parse().map_err(raise)?;
     let question = DuelQuestion { game, contexts, groups, index, covariance, shifts, permutations, seed };
     let rows = sample(rows)?;
-    let models: Vec<_> = (models.iter().map(|(weight, model)| (*weight, model.get())))
-        .map(|(weight, part)| (weight, part.model.clone(), part.covariance.clone()))
-        .collect();
+    let models = WeightedModels::new(&models);
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let worker_stop = stop.clone();
     let work = move || {
-        let parts = models.iter().map(|(weight, model, covariance)| ModelPart {
-            weight: *weight,
-            model,
-            covariance: covariance.as_deref(),
-        });
-        let parts: Vec<ModelPart<'_>> = parts.collect();
+        let parts = models.parts();
         let explanation = differences(&explain_average(&parts, &rows, &question, &worker_stop, &progress)?)?;
         named(explanation, (&parts, &rows), called)
     };

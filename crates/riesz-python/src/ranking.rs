@@ -5,16 +5,15 @@ use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
-use riesz::Error;
 use riesz::preference::clusters::{ClusterCount, Clusterer, ClusteringMethod};
 use riesz::preference::{
-    DuelEntries, Duels, ModelEvidence, PairwiseLogOdds, Rankability, RankingRequest, SpecR, UserEvidence,
-    prepare_entries,
+    DuelEntries, Duels, ModelEvidence, Rankability, RankingRequest, SpecR, UserEvidence, prepare_entries,
 };
 
+use crate::fit::WeightedModels;
 use crate::preference::{Circumstances, DuelInput, duels, process};
 use crate::thread_pools::{Threads, interruptible};
-use crate::{Expansion, NO_POSTERIOR, NamedRows, matrix, raise, refuse, sample};
+use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
 /// The place of an item: its utility and interval, its rank and interval, and its probability of being the
 /// best.
@@ -49,22 +48,10 @@ pub fn rank_preferences(
     seed: u64,
 ) -> PyResult<Ranked> {
     let items = sample(items)?;
-    let parts = models.iter().map(|(weight, model)| {
-        let covariance = model.get().covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-        Ok((*weight, model.get().model.clone(), covariance))
-    });
-    let parts = parts.collect::<PyResult<Vec<_>>>()?;
+    let models = WeightedModels::with_posteriors(&models)?;
     let ranking = RankingRequest { draws, level, triangles, seed, ..RankingRequest::default() };
     let stop = ranking.stop.clone();
-    let work = move || {
-        let log_odds = parts.iter().map(|(weight, model, covariance)| {
-            let log_odds = PairwiseLogOdds::new(model, Some(covariance), &items, context.as_deref())?;
-            Ok::<_, Error>((*weight, log_odds))
-        });
-        let log_odds = log_odds.collect::<Result<Vec<_>, Error>>()?;
-        let weighted: Vec<_> = log_odds.iter().map(|(weight, log_odds)| (*weight, log_odds)).collect();
-        ranking.summarise_average(&weighted)
-    };
+    let work = move || ranking.summarise_models(&models.parts(), &items, context.as_deref());
     Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
 }
 

@@ -43,6 +43,9 @@ pub struct DownscalePage<'p> {
     pub mean: &'p [f64],
     /// The posterior standard deviation of the output of each row.
     pub sd: &'p [f64],
+    /// The number of models with other hyper-parameters of which the map is an average; 1 if it is of the
+    /// best hyper-parameters.
+    pub n_models: usize,
     /// The explanation of all rows; its first output is shown.
     pub explanation: &'p Explanation,
     /// The bags of rows, if any.
@@ -100,7 +103,7 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
         title => page.title,
         lead => format!("{quantity} of {n} rows, its uncertainty and its explanation by features."),
         pictures => true,
-        sure => uncertainty_sentences(page.link),
+        sure => uncertainty_sentences(page.link, page.n_models),
         maps,
         bars,
         caption => caption_of_values(page),
@@ -175,7 +178,7 @@ fn feature_table(e: &Explanation, order: &[usize], top_features: &[usize]) -> Ve
 }
 
 /// Sentences about the mean and the standard deviation that the map shows.
-fn uncertainty_sentences(link: Link) -> String {
+fn uncertainty_sentences(link: Link, n_models: usize) -> String {
     let sentence = match link {
         Link::Log => {
             "The map shows the posterior mean of the rate; the standard deviation refers to its logarithm."
@@ -189,10 +192,13 @@ fn uncertainty_sentences(link: Link) -> String {
              does not include noise."
         }
     };
-    format!(
-        "{sentence} Both use the best hyper-parameters only, which understates the uncertainty where bags \
-         are few."
-    )
+    let hyperparameters = match n_models {
+        1 => {
+            "use the best hyper-parameters only, which understates the uncertainty where bags are few".into()
+        }
+        count => format!("are averages over {count} models with other hyper-parameters"),
+    };
+    format!("{sentence} Both {hyperparameters}.")
 }
 
 /// Sentences about the bars, the sum of the values, and the explained quantity.

@@ -26,7 +26,7 @@ pub use importance_page::{
     ImportancePage, importance_curves, importance_report, importance_title, sage_record,
     sampled_sobol_record, sobol_record,
 };
-pub use map_content::{MapContent, MapOfBags, MapQuantity, NamedBags, map_explainer, map_values};
+pub use map_content::{MapContent, MapOfBags, MapQuantity, NamedBags, explain_map, map_values};
 pub use plot::{
     Area, Overall, PLOTS, Places, Plot, PlotOptions, Shows, render, render_causal_graph, render_component,
     render_effect, render_ladder, render_map, render_null, render_overall, render_preference_matrix,

@@ -4,8 +4,10 @@
 use riesz::aggregate::{Bags, TargetUnit};
 use riesz::kernel_model::Link;
 use riesz::linalg::Sparse;
+use riesz::model_average;
 use riesz::{
-    Exactness, Explainer, Explanation, KernelExpansion, NaturalScalePrediction, Posterior, Result, Table,
+    Error, Exactness, Explainer, Explanation, KernelExpansion, NaturalScalePrediction, Posterior, Result,
+    Table,
 };
 
 use crate::{DownscalePage, PageBags, Places};
@@ -17,6 +19,8 @@ pub struct MapContent {
     pub mean: Vec<f64>,
     /// The posterior standard deviation of the output of each row.
     pub sd: Vec<f64>,
+    /// The number of models of which the map is an average.
+    pub n_models: usize,
     /// The explanation of the output of each row.
     pub explanation: Explanation,
     /// The name of the mapped quantity on its natural scale.
@@ -25,30 +29,63 @@ pub struct MapContent {
     pub link: Link,
 }
 
-/// Returns the explainer of a map: of the interventional game if there is a background, and otherwise of the
+/// The explainer of a map: of the interventional game if there is a background, and otherwise of the
 /// functional game.
-///
-/// # Errors
-/// As [`Explainer::interventional`] and [`Explainer::functional`].
-pub fn map_explainer<'m>(model: &'m KernelExpansion, background: Option<&Table>) -> Result<Explainer<'m>> {
+fn explainer<'m>(model: &'m KernelExpansion, background: Option<&Table>) -> Result<Explainer<'m>> {
     match background {
         Some(background) => Explainer::interventional(model, background),
         None => Explainer::functional(model),
     }
 }
 
+/// Explains a map at these rows, in the interventional game if there is a background, and otherwise in the
+/// functional game. The map is a mixture of models with weights that add up to 1.
+///
+/// # Errors
+/// As [`Explainer::interventional`], [`Explainer::functional`], [`Explainer::explain`] and
+/// [`Explanation::mixed`].
+pub fn explain_map<'m>(
+    models: impl IntoIterator<Item = (f64, &'m KernelExpansion)>,
+    rows: &Table,
+    background: Option<&Table>,
+) -> Result<Explanation> {
+    let explained =
+        models.into_iter().map(|(weight, model)| Ok((weight, explainer(model, background)?.explain(rows)?)));
+    let mut explained = explained.collect::<Result<Vec<_>>>()?;
+    if explained.len() == 1 { Ok(explained.remove(0).1) } else { Explanation::mixed(&explained) }
+}
+
+/// Returns the mean of the mapped quantity at each row on its natural scale: a rate or a probability for
+/// models of counts.
+fn natural_means(parts: &[(f64, Posterior<'_>)], rows: &Table) -> Result<Vec<f64>> {
+    let mut means = vec![0.0; rows.rows()];
+    for (weight, posterior) in parts {
+        let mean = match posterior.mean().link {
+            Link::Log | Link::Logit => NaturalScalePrediction::new(posterior, rows, 0.0)?.mean,
+            _ => posterior.mean().predict(rows)?.column(0),
+        };
+        means.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += weight * mean);
+    }
+    Ok(means)
+}
+
+fn models<'m>(parts: &[(f64, Posterior<'m>)]) -> impl Iterator<Item = (f64, &'m KernelExpansion)> {
+    parts.iter().map(|(weight, posterior)| (*weight, posterior.mean()))
+}
+
 impl MapContent {
-    /// Computes the map of these rows, which are in the model's columns.
+    /// Computes the map of these rows, which are in the model's columns. The map is a mixture of posteriors
+    /// with weights that add up to 1.
     ///
     /// # Errors
-    /// As [`map_explainer`], [`Explainer::explain`] and [`Posterior::sd`].
-    pub fn new(posterior: &Posterior<'_>, rows: &Table, background: Option<&Table>) -> Result<Self> {
-        let model = posterior.mean();
-        let explanation = map_explainer(model, background)?.explain(rows)?;
-        let mean = match model.link {
-            Link::Log | Link::Logit => NaturalScalePrediction::new(posterior, rows, 0.0)?.mean,
-            _ => explanation.predictions.clone(),
+    /// As [`explain_map`] and [`model_average::sd`].
+    pub fn new(parts: &[(f64, Posterior<'_>)], rows: &Table, background: Option<&Table>) -> Result<Self> {
+        let Some((_, first)) = parts.first() else {
+            return Err(Error::too_few("the list of models", 1, "model is"));
         };
+        let explanation = explain_map(models(parts), rows, background)?;
+        let sd = model_average::sd(parts, rows)?.column(0);
+        let (mean, model) = (natural_means(parts, rows)?, first.mean());
         // The map shows rates or probabilities, but the output's name is "log rate of …" or "log odds of …".
         let output = &model.output_names[0];
         let quantity = match model.link {
@@ -56,7 +93,7 @@ impl MapContent {
             Link::Logit => output.replacen("log odds", "probability", 1),
             _ => output.clone(),
         };
-        Ok(Self { mean, sd: posterior.sd(rows)?.column(0), explanation, quantity, link: model.link })
+        Ok(Self { mean, sd, n_models: parts.len(), explanation, quantity, link: model.link })
     }
 
     /// The title of the page.
@@ -74,6 +111,7 @@ impl MapContent {
             axes,
             mean: &self.mean,
             sd: &self.sd,
+            n_models: self.n_models,
             explanation: &self.explanation,
             bags: None,
         }
@@ -263,20 +301,26 @@ pub enum MapQuantity {
 /// As [`MapContent::new`].
 pub fn map_values(
     quantity: MapQuantity,
-    posterior: &Posterior<'_>,
+    parts: &[(f64, Posterior<'_>)],
     rows: &Table,
     background: Option<&Table>,
 ) -> Result<(Vec<f64>, String)> {
-    let model = posterior.mean();
+    let Some((_, first)) = parts.first() else {
+        return Err(Error::too_few("the list of models", 1, "model is"));
+    };
+    let output = &first.mean().output_names[0];
     Ok(match quantity {
-        MapQuantity::Std => (posterior.sd(rows)?.column(0), format!("std of {}", model.output_names[0])),
-        MapQuantity::Mean if matches!(model.link, Link::Log | Link::Logit) => {
-            let name = if model.link == Link::Log { "rate" } else { "probability" };
-            (NaturalScalePrediction::new(posterior, rows, 0.0)?.mean, name.into())
+        MapQuantity::Std => (model_average::sd(parts, rows)?.column(0), format!("std of {output}")),
+        MapQuantity::Mean => {
+            let name = match first.mean().link {
+                Link::Log => "rate".to_string(),
+                Link::Logit => "probability".to_string(),
+                _ => output.clone(),
+            };
+            (natural_means(parts, rows)?, name)
         }
-        MapQuantity::Mean => (model.predict(rows)?.column(0), model.output_names[0].clone()),
         MapQuantity::Feature(j) => {
-            let explanation = map_explainer(model, background)?.explain(rows)?;
+            let explanation = explain_map(models(parts), rows, background)?;
             let values =
                 explanation.values.iter().skip(j).step_by(explanation.players.len()).copied().collect();
             (values, format!("value of {}", explanation.players[j].name))

@@ -78,14 +78,21 @@ class ModelAverage:
         -------
         ModelAverage
         """
-        path = pathlib.Path(path)
+        average = cls._of_file(pathlib.Path(path).read_bytes(), path)
+        if average is None:
+            raise ValueError(f"{path} is not an average: read a single model with riesz.Expansion.load")
+        return average
+
+    @classmethod
+    def _of_file(cls, content: bytes, path: Any) -> ModelAverage | None:
+        """Returns the average in the content of a file; None if it is something else."""
         try:
-            content = _core.average_from_bytes(path.read_bytes())
+            saved = _core.average_from_bytes(content)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        if content is None:
-            raise ValueError(f"{path} is not an average: read a single model with riesz.Expansion.load")
-        best, average = content
+        if saved is None:
+            return None
+        best, average = saved
         return cls._of_fit(Expansion._wrap(best), average)
 
     def save(self, path: str | os.PathLike[str], *, posterior: bool = True) -> None:
@@ -100,9 +107,9 @@ class ModelAverage:
         """
         write(path, self._to_bytes(posterior))
 
-    def _to_bytes(self, posterior: bool) -> bytes:
-        average = (self._parts(), self.effective_sample_size)
-        return _core.average_to_bytes(self.best._with_posterior(), average, posterior)
+    def _to_bytes(self, posterior: bool, best: _core.Expansion | None = None) -> bytes:
+        best = self.best._with_posterior() if best is None else best
+        return _core.average_to_bytes(best, (self._parts(), self.effective_sample_size), posterior)
 
     def __reduce__(self):
         return _unpickle, (self._to_bytes(True),)
@@ -203,18 +210,9 @@ class ModelAverage:
         """Returns joint draws, (outputs, rows, n_samples)."""
         from sklearn.utils import check_random_state
 
-        random = check_random_state(random_state)
-        counts = random.multinomial(
-            whole_number("n_samples", n_samples, 1), self.weights / self.weights.sum()
-        )
-        seeds = random.randint(2**31 - 1, size=len(counts))
-        draws = [
-            model._core.sample(rows, count, seed)
-            for model, count, seed in zip(self.models, counts.tolist(), seeds.tolist())
-            if count
-        ]
-        joined = np.concatenate(draws, axis=2)
-        return joined[..., random.permutation(joined.shape[2])]
+        count = whole_number("n_samples", n_samples, 1)
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        return _core.sample_average(self._parts(), rows, count, seed)
 
     def _imported(self, explained: str | None = None, kind: str = "ModelAverage") -> Imported:
         """Returns the average in the form that :class:`riesz.Explainer` reads."""
@@ -233,7 +231,6 @@ class ModelAverage:
 
 
 def _unpickle(content: bytes) -> ModelAverage:
-    saved = _core.average_from_bytes(content)
-    assert saved is not None
-    best, average = saved
-    return ModelAverage._of_fit(Expansion._wrap(best), average)
+    average = ModelAverage._of_file(content, "the pickled average")
+    assert average is not None
+    return average

@@ -118,10 +118,19 @@ class Expansion:
             Range file of ``svm-scale -s``, for a LIBSVM model that was fitted on scaled data. Rows are then
             unscaled, and outputs are in the units of the target if the target was scaled, too.
         """
-        path = pathlib.Path(path)
-        content = path.read_bytes()
         names = None if columns is None else [str(name) for name in columns]
         ranges = None if scale is None else pathlib.Path(scale).read_bytes()
+        return cls._of_file(pathlib.Path(path).read_bytes(), path, n_features, names, ranges)
+
+    @classmethod
+    def _of_file(
+        cls,
+        content: bytes,
+        path: Any,
+        n_features: int | None = None,
+        names: list[str] | None = None,
+        ranges: bytes | None = None,
+    ) -> Expansion:
         if _core.is_average(content):
             raise ValueError(
                 f"{path} is an average over hyper-parameters: read it with riesz.ModelAverage.load, or a "
@@ -173,6 +182,10 @@ class Expansion:
         if self._posterior is None or self._core.has_posterior:
             return self._core
         return self._core.with_posterior(*self._posterior())
+
+    def _parts(self) -> list[tuple[float, _core.Expansion]]:
+        """Returns the model with its weight, as :meth:`ModelAverage._parts` does."""
+        return [(1.0, self._with_posterior())]
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Returns the outputs at the rows of ``X``, of shape (rows,), or (rows, m) for several outputs. For a

@@ -254,7 +254,12 @@ class Downscaled(BaseEstimator):
             raise ValueError("weight and observed are of the table of bags: give bag too")
         bags = None if bag is None else self._bags_of_page(rows, bag, weight, observed)
         page = _core.map_page(
-            self._single_core(), self._cells(rows), locations, self._background_cells(background), title, bags
+            self._average()._parts(),
+            self._cells(rows),
+            locations,
+            self._background_cells(background),
+            title,
+            bags,
         )
         write(path, page.encode())
 
@@ -291,21 +296,13 @@ class Downscaled(BaseEstimator):
         number = names.index(quantity) if quantity in names else 0
         kind = quantity if quantity in ("mean", "std") else "feature"
         picture = _core.map_picture(
-            self._single_core(),
+            self._average()._parts(),
             self._cells(rows),
             self._locations(rows, (x, y), (geojson, id)),
             (kind, number),
             self._background_cells(background),
         )
         write(path, picture.encode())
-
-    def _single_core(self) -> _core.Expansion:
-        if len(self._parts) > 1:
-            raise ValueError(
-                f"this is an average of {len(self._parts)} models, and a page or picture is of one: fit with "
-                "n_hyperparameter_samples=0"
-            )
-        return self.expansion_._with_posterior()
 
     def _background_cells(self, background: Any) -> np.ndarray | None:
         return None if background is None else self.expansion_._rows(background, "background")
@@ -377,12 +374,10 @@ def geojson_text(document: GeoJSON) -> bytes:
     return json.dumps(content).encode()
 
 
-def few_draws_warning(effective: float | None) -> list[str]:
-    """Returns a warning if the effective number of draws is small."""
-    if effective is None or effective >= 10:
-        return []
-    summary = f"the draws of hyper-parameters are worth {effective:.1f} of their posterior's own"
-    return [f"{summary}, which is a rough average: give more of them, n_hyperparameter_samples=500 say"]
+def few_samples_warnings(effective: float | None) -> list[str]:
+    """Returns a warning if the effective number of samples of hyper-parameters is small."""
+    warning = None if effective is None else _core.few_samples_warning(effective)
+    return [] if warning is None else [warning]
 
 
 def not_negative(name: str, value: Any, or_auto: bool = False) -> float | None:

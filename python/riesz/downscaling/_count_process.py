@@ -43,7 +43,7 @@ from ._bags import (
     start_kernel,
     start_mediator_kernel,
 )
-from ._base import Downscaled, few_draws_warning, not_negative
+from ._base import Downscaled, few_samples_warnings, not_negative
 from ._fitting import Component, LeaveOneOut, mixture
 from ._scores import explained_deviance, held_out_bags
 
@@ -67,9 +67,9 @@ class AggregateCountProcess(Downscaled):
     kernel : riesz.kernels.Kernel, optional
         Prior covariance of f; tuning starts from its parameters. The default is ``Constant(1) * RBF`` with
         the columns' standard deviations as length scales. Tuning compares it with Matérn kernels (ν = 5/2 and
-        3/2, products over columns) by their marginal likelihoods, because intervals are too narrow where f
-        is not as smooth as an RBF; averages include all of the three that are plausible. A kernel that is
-        given, and the RBF of ``published=True``, are compared with no other.
+        3/2, products over columns) and the Laplacian kernel by their marginal likelihoods, because intervals
+        are too narrow where f is not as smooth as an RBF; averages include all of the four that are
+        plausible. A kernel that is given, and the RBF of ``published=True``, are compared with no other.
     family : {"poisson", "binomial"}, default "poisson"
     operator : {"auto", "matched", "mediated"}, default "auto"
         How counts depend on rows. Counts whose bags have rows are matched. Other counts are mediated: the
@@ -235,7 +235,7 @@ class AggregateCountProcess(Downscaled):
             self._start(tables), aggregates, points, self.optimizer is not None, draws, seed
         )
         self._store_results(fitted, tables, roles)
-        notes += few_draws_warning(fitted.effective)
+        notes += few_samples_warnings(fitted.effective)
         self.warnings_ = issue_warnings(self, notes, fitted.warnings)
         return self
 

@@ -85,7 +85,8 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         Kernel between items; tuning starts from its parameters. The default is that of the command line,
         ``rbf(ard)``: an :class:`riesz.kernels.RBF` with a length scale for each feature, which starts from
         the median distance between standardised items, times a ``Categorical`` of each column of categories.
-        Tuning compares it with Matérn kernels of smoothness 5/2 and 3/2 by their marginal likelihoods.
+        Tuning compares it with Matérn kernels of smoothness 5/2 and 3/2 and the Laplacian kernel by their
+        marginal likelihoods.
     ability : "auto" or bool, default "auto"
         Whether each item has an ability in addition to the effect of its features, as in Bradley and Terry's
         model. ``"auto"``: yes for the models "nested" and "utility", because intervals are too narrow where
@@ -745,8 +746,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         if self.average_ is None:
             write(path, core.to_bytes(posterior and core.has_posterior))
         else:
-            average = self.average_._parts(), self.average_.effective_sample_size
-            write(path, _core.average_to_bytes(core, average, posterior))
+            write(path, self.average_._to_bytes(posterior, core))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PreferenceClassifier:
@@ -765,10 +765,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         -------
         PreferenceClassifier
         """
-        average = None
-        if _core.is_average(pathlib.Path(path).read_bytes()):
-            average = ModelAverage.load(path)
-        expansion = Expansion.load(path) if average is None else average.best
+        content = pathlib.Path(path).read_bytes()
+        average = ModelAverage._of_file(content, path)
+        expansion = Expansion._of_file(content, path) if average is None else average.best
         columns = dict(zip(expansion.feature_names, expansion._core.levels))
         items = [name[5:] for name in columns if name.startswith("left_") and f"right_{name[5:]}" in columns]
         if not items:
@@ -1004,8 +1003,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         rows, duel_number, share, (left, _) = self._member_pairs(
             items, members, duels, contexts, users, "predict_bags"
         )
-        average = self.average_
-        parts = [(1.0, self.expansion_._with_posterior())] if average is None else average._parts()
+        parts = self._averaged()._parts()
         weights = np.array([weight for weight, _ in parts])
         places, shares = duel_number.tolist(), share.tolist()
         sums = [_core.predict_sums(part, rows, places, shares, len(left)) for _, part in parts]

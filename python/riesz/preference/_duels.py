@@ -47,8 +47,7 @@ def explain(
     ``left_…``, then ``right_…``, then contexts. ``names`` are the names of the items on the left and on the
     right for plots and pages, one per row or one for all. With ``shares``, a row is a pair of members of two
     bags, and ``shares`` gives for each row the number of the bags' duel and its weight."""
-    average, model = (model, model.best) if isinstance(model, ModelAverage) else (None, model)
-    if not isinstance(model, Expansion):
+    if not isinstance(model, (Expansion, ModelAverage)):
         raise TypeError(
             f"model is a {type(model).__name__}: it is a riesz.Expansion over columns left_… and right_…, or "
             "a riesz.ModelAverage of such models"
@@ -76,7 +75,8 @@ def explain(
             "duels, as wide rows" if game == "matches" else "one item" if game == "baseline" else "items"
         )
         raise ValueError(f"the game {game!r} takes a background of {rows_text}")
-    all_columns, levels = model.feature_names, model._core.levels
+    best = model.best if isinstance(model, ModelAverage) else model
+    all_columns, levels = best.feature_names, best._core.levels
     left_columns = [
         j
         for j, name in enumerate(all_columns)
@@ -110,9 +110,9 @@ def explain(
                 )
     if covariance and shares is not None:
         raise ValueError(NO_COVARIANCE)
-    cells = model._rows(rows, "rows")
+    cells = best._rows(rows, "rows")
     core = _core.explain_duels(
-        [(1.0, model._with_posterior())] if average is None else average._parts(),
+        model._parts(),
         (all_columns, levels, cells),
         (
             game,

@@ -294,7 +294,7 @@ def rankability(
     rows, labels = _ranked_rows(model, items)
     names, levels = model._item_columns()
     places, share, interval, circles, (draws, cycle_draws) = _core.rank_preferences(
-        [(1.0, model.expansion_._with_posterior())] if model.average_ is None else model.average_._parts(),
+        model._averaged()._parts(),
         (list(names), list(levels), np.ascontiguousarray(rows, dtype=float)),
         None if model._contexts is None else context[0].tolist(),
         None if n_samples is None else whole_number("n_samples", n_samples, 2),

@@ -71,7 +71,8 @@ def regression(n_rows, is_tuned, n_inducing=None, **average):
         y = truth[:n_rows] + np.sqrt(noise) * rng.normal(size=n_rows)
         settings = {"n_inducing": n_inducing, "random_state": 0} | average
         if is_tuned:
-            model = riesz.GaussianProcessRegressor(Constant(1.0) * RBF([1.0, 1.0]), **settings)
+            kernel = "auto" if average else Constant(1.0) * RBF([1.0, 1.0])
+            model = riesz.GaussianProcessRegressor(kernel, **settings)
         else:
             kernel = Constant(variance) * RBF(length_scales.tolist())
             settings |= {"alpha": noise, "optimizer": None, "normalize_y": False}
@@ -123,7 +124,8 @@ def classification(n_rows, is_tuned, n_landmarks=None, kind="prior", **average):
         labels[:2] = True, False
         settings = {"n_landmarks": n_landmarks, "random_state": 0} | average
         if is_tuned:
-            model = riesz.GaussianProcessClassifier(Constant(1.0) * RBF([1.0, 1.0]), **settings)
+            kernel = "auto" if average else Constant(1.0) * RBF([1.0, 1.0])
+            model = riesz.GaussianProcessClassifier(kernel, **settings)
         else:
             kernel = Constant(variance) * RBF(length_scales.tolist())
             model = riesz.GaussianProcessClassifier(kernel, optimizer=None, **settings)
@@ -153,7 +155,7 @@ def three_classes(seed):
 
 _PRIOR = "draw of a Gaussian process with random hyper-parameters"
 _DEFAULT = "Gaussian kernel, tuned"
-_AVERAGED = "Gaussian kernel, averaged over 64 samples of hyper-parameters"
+_AVERAGED = 'kernel "auto", averaged over 64 samples of hyper-parameters and over profiles'
 
 AVERAGED_REGRESSION = REGRESSION | {
     "function at new rows": ("GaussianProcessRegressor.predict", "ModelAverage.predict"),
@@ -218,7 +220,7 @@ ROWS = [
         "regression, smooth function, averaged",
         "2 tanh 2x₀ + x₀x₁/2, which is no draw; 100 rows",
         _AVERAGED,
-        misspecified_regression("smooth", **AVERAGED),
+        misspecified_regression("smooth", "auto", **AVERAGED),
         AVERAGED_REGRESSION,
     ),
     Row(
@@ -229,11 +231,25 @@ ROWS = [
         REGRESSION,
     ),
     Row(
+        "regression, kinks, averaged",
+        "function with kinks; 100 rows of 2 columns",
+        _AVERAGED,
+        misspecified_regression("kinks", "auto", **AVERAGED),
+        AVERAGED_REGRESSION,
+    ),
+    Row(
         "regression, rough function",
         "draw of an Ornstein-Uhlenbeck process; 100 rows of 2 columns",
         _DEFAULT,
         misspecified_regression("rough"),
         REGRESSION,
+    ),
+    Row(
+        "regression, rough function, averaged",
+        "draw of an Ornstein-Uhlenbeck process; 100 rows of 2 columns",
+        _AVERAGED,
+        misspecified_regression("rough", "auto", **AVERAGED),
+        AVERAGED_REGRESSION,
     ),
     Row(
         "regression, kinks, Matérn",

@@ -21,11 +21,11 @@ Examples:
   riesz convert svm.model m.riesz
   riesz convert svm.model m.riesz --columns age,bmi,bp --scale range.txt
 
-A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. Of an average over
-hyper-parameters the model with the best ones is written. LIBSVM's files
-hold kernels of the form exp(-γ|x - x'|²), x·x', (γ x·x' + c)^p and tanh(γ x·x' + c) in features
-1 … d; names, groups and the model card are lost. Only models fitted with one length scale and
---no-standardise can be written as LIBSVM models.")]
+A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. An average over
+hyper-parameters becomes the model with the best ones. LIBSVM's files hold kernels of the form
+exp(-γ|x - x'|²), x·x', (γ x·x' + c)^p and tanh(γ x·x' + c) in features 1 … d; names, groups and
+the model card are lost. Only models fitted with one length scale and --no-standardise can be
+written as LIBSVM models.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …)
     #[arg(value_hint = ValueHint::FilePath)]

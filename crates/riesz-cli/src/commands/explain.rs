@@ -120,8 +120,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let explaining = match program::command(&args.model) {
         Some(command) => Explaining::from_program(command, rows, &request, &console)?,
         None => {
-            model = args.cells.admit_average(read_average(&args.model, Some(&rows), &args.features)?)?;
-            Explaining::of_average((&model, &args.model), rows, &request, &console)?
+            model = read_average(&args.model, Some(&rows), &args.features)?.admitted(&args.cells)?;
+            Explaining::new((&model, &args.model), rows, &request, &console)?
         }
     };
     let mut certificate = Certificate::default();

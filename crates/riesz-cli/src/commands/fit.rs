@@ -9,8 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use riesz::columns::FEW_ROWS;
 use riesz::fit::nystrom::Kind;
 use riesz::fit::{FitTask, FittedModel, MODELS, ModelKind, OptionalInput, OutputType, Target};
-use riesz::format::average::{self, SavedAverage};
-use riesz::format::model::{SavedModel, to_bytes};
+use riesz::format::model::SavedModel;
 use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
 use riesz::question::{Source, Subject};
@@ -25,6 +24,7 @@ use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::dataset::{Dataset, single};
 use crate::io::input::OpenTable;
+use crate::io::models::ModelOrAverage;
 use crate::io::names::listed_columns;
 use crate::io::output::Output;
 use crate::question_args::read_groups;
@@ -54,9 +54,9 @@ pub struct Args {
     /// Kind of model
     #[arg(long, default_value = "krr", value_parser = model_kinds())]
     pub model: &'static ModelKind,
-    /// Kernel expression
-    #[arg(long, value_name = "EXPR", default_value = "rbf")]
-    pub kernel: String,
+    /// Kernel expression [default: rbf]
+    #[arg(long, value_name = "EXPR")]
+    pub kernel: Option<String>,
     /// Settings of the kind of model.
     #[command(flatten)]
     pub settings: SettingArgs<ModelSettings>,
@@ -124,6 +124,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The kernel expression.
+    pub fn kernel(&self) -> &str {
+        self.kernel.as_deref().unwrap_or("rbf")
+    }
+
     /// The settings of the model; refuses settings and inputs that this kind of model does not have.
     pub fn values(&self) -> Result<SettingValues> {
         let kind = self.model;
@@ -156,7 +161,13 @@ impl Args {
         }
         let raw = self.no_standardise && kind.settings.iter().any(|setting| setting.name == "normalize_y");
         let raw = raw.then(|| ("normalize_y".to_string(), false.into()));
-        let values = self.settings.to_pairs().chain(raw);
+        let is_averaged = self.settings.value("n_hyperparameter_samples").is_some_and(|n| *n != 0);
+        let profiles = is_averaged && self.kernel.is_none() && self.settings.value("n_landmarks").is_none();
+        let settings = match profiles {
+            true => self.settings.clone().or("rougher_profiles", true.into()),
+            false => self.settings.clone(),
+        };
+        let values = settings.to_pairs().chain(raw);
         kind.values(values).map_err(|error| self.settings.with_option(error))
     }
 }
@@ -283,7 +294,7 @@ fn in_memory(
         .chain(&args.row_noise)
         .cloned()
         .collect();
-    let expression = KernelExpression::parse(&args.kernel)?;
+    let expression = KernelExpression::parse(args.kernel())?;
     let columns = Columns::read(rows, &column_names)?.without_zero_weights(args.sample_weight.as_ref())?;
     let x = columns.table(features, &args.categorical, &console)?;
     for column in x.columns() {
@@ -354,7 +365,7 @@ fn finished(args: &Args, result: Learnt, output: Output, as_json: bool, console:
         model.model_card.push(CardEntry::new("rows", rows));
     }
     model.model_card.push(CardEntry::new("standardised", if args.no_standardise { "no" } else { "yes" }));
-    model.model_card.push(CardEntry::new("kernel expression", &args.kernel));
+    model.model_card.push(CardEntry::new("kernel expression", args.kernel()));
     model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
     model.model_card.extend(score);
     if args.model.posterior && !model.classes.is_empty() && !args.posterior {
@@ -367,18 +378,15 @@ fn finished(args: &Args, result: Learnt, output: Output, as_json: bool, console:
     summary.push(CardEntry::new("kernel", model.kernel.formula()));
     summary.push(CardEntry::new("support points", model.support_points.rows()));
     let best = SavedModel { model, covariance, groups };
-    let bytes = match fitted.average {
-        None => to_bytes(&best)?,
-        Some(mut average) => {
-            summary.push(CardEntry::new("models of the average over hyper-parameters", average.models.len()));
-            for part in &mut average.models {
-                units.iter().for_each(|(column, unit)| part.model.set_unit(column, unit));
-                part.covariance = part.covariance.take().filter(|_| args.posterior);
-            }
-            average::to_bytes(&SavedAverage { best, average })?
+    let mut average = fitted.average;
+    if let Some(average) = &mut average {
+        summary.push(CardEntry::new("models of the average over hyper-parameters", average.models.len()));
+        for part in &mut average.models {
+            units.iter().for_each(|(column, unit)| part.model.set_unit(column, unit));
+            part.covariance = part.covariance.take().filter(|_| args.posterior);
         }
-    };
-    written(&bytes, output, &summary, as_json, console)
+    }
+    written(&ModelOrAverage { best, average }.into_bytes()?, output, &summary, as_json, console)
 }
 
 /// Writes a model file, and prints a summary of the model.

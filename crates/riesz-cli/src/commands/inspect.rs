@@ -66,19 +66,18 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
         return write_all(args.output.as_deref(), text.as_bytes());
     }
     let (facts, record) = match read_bytes(&args.file, bytes, None, &args.features)? {
-        FileContent::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
-        FileContent::Average(saved) => {
-            let ModelAverage { models, effective_sample_size } = &saved.average;
-            let format = "average of riesz models over hyper-parameters";
-            let mut facts = model_facts(&saved.best, format);
-            facts.push(CardEntry::new("models", models.len()));
-            facts.push(CardEntry::measured("effective sample size", *effective_sample_size));
-            let mut record = model_record(&saved.best, format);
-            record["average"] = json!({
-                "weights": models.iter().map(|part| part.weight).collect::<Vec<f64>>(),
-                "kernels": models.iter().map(|part| part.model.kernel.formula()).collect::<Vec<String>>(),
-                "effective_sample_size": effective_sample_size,
-            });
+        FileContent::Model(model, format) => {
+            let mut facts = model_facts(&model.best, format);
+            let mut record = model_record(&model.best, format);
+            if let Some(ModelAverage { models, effective_sample_size }) = &model.average {
+                facts.push(CardEntry::new("models", models.len()));
+                facts.push(CardEntry::measured("effective sample size", *effective_sample_size));
+                record["average"] = json!({
+                    "weights": models.iter().map(|part| part.weight).collect::<Vec<f64>>(),
+                    "kernels": models.iter().map(|part| part.model.kernel.formula()).collect::<Vec<String>>(),
+                    "effective_sample_size": effective_sample_size,
+                });
+            }
             (facts, record)
         }
         FileContent::Explanation(saved, format) => {

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
-use riesz::format::model::SavedModel;
-use riesz::model_average::{AveragedPrediction, ModelAverage};
+use riesz::model_average::{self, ModelPart};
 use riesz::{KernelExpansion, Link, Matrix, Posterior, Prediction, Table};
 
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
@@ -65,11 +64,13 @@ pub struct Args {
     pub cells: CellArgs,
 }
 
-/// A model, and the requested kind of predictions.
+/// A model or an average, and the requested kind of predictions.
 struct PredictionRequest<'m> {
-    saved: &'m SavedModel,
-    posterior: Option<Posterior<'m>>,
-    average: Option<&'m ModelAverage>,
+    /// The model, or the one with the best hyper-parameters.
+    model: &'m KernelExpansion,
+    parts: Vec<ModelPart<'m>>,
+    /// The posteriors with their weights, if there are any.
+    posteriors: Option<Vec<(f64, Posterior<'m>)>>,
     /// Standard deviations.
     std: bool,
     /// Outputs before the link.
@@ -77,37 +78,36 @@ struct PredictionRequest<'m> {
 }
 
 impl<'m> PredictionRequest<'m> {
-    fn new(args: &Args, saved: &'m SavedModel, average: Option<&'m ModelAverage>) -> Result<Self> {
-        let (model, file) = (&saved.model, args.model.display());
-        let posterior =
-            saved.covariance.as_ref().map(|covariance| Posterior::new(model, covariance)).transpose()?;
+    fn new(args: &Args, read: &'m ModelOrAverage) -> Result<Self> {
+        let (model, file, parts) = (&read.best.model, args.model.display(), read.parts());
+        let posteriors = model_average::posteriors(&parts)?;
         if args.std && !args.link && !model.classes.is_empty() {
             return Err(Failure::input(format!(
                 "--std cannot be used with {file}, which predicts classes: leave it out, as probabilities \
                  express uncertainty"
             )));
         }
-        if args.std && posterior.is_none() {
+        if args.std && posteriors.is_none() {
             return Err(Failure::input(format!(
                 "--std needs a posterior, which {file} does not hold: fit it with 'riesz fit --model gp \
                  --posterior'"
             )));
         }
-        Ok(Self { saved, posterior, average, std: args.std, link: args.link })
+        Ok(Self { model, parts, posteriors, std: args.std, link: args.link })
     }
 
     /// The names of the rates of a count model, if rates are requested.
     fn counted(&self) -> Option<[&'static str; 2]> {
-        rates::counted(&self.saved.model).filter(|_| !self.link)
+        rates::counted(self.model).filter(|_| !self.link)
     }
 
     /// A note about a model that lacks a posterior.
     fn note(&self) -> Option<String> {
-        let link = self.saved.model.link;
+        let link = self.model.link;
         let latent =
             matches!(link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentRaoKupper { .. });
         match self.counted() {
-            _ if self.posterior.is_some() || self.link => None,
+            _ if self.link || self.posteriors.is_some() => None,
             Some([rate, link]) => {
                 Some(format!("so each {rate} is the median, computed from the mean {link}"))
             }
@@ -123,67 +123,24 @@ impl<'m> PredictionRequest<'m> {
     /// The predictions for a chunk of rows: names of columns, and their cells. `label` is the title of the
     /// column of row numbers or names.
     fn predict(&self, table: &Table, label: &str) -> Result<(Vec<String>, Vec<Cells>)> {
-        let model = &self.saved.model;
-        if let Some(average) = self.average {
-            return self.predict_average(average, table, label);
-        }
+        let outputs = || model_average::mean(&self.parts, table);
         if let Some(counted) = self.counted() {
-            let (names, columns) = match &self.posterior {
-                Some(posterior) if self.std => {
-                    (rates::names(counted), rates::with_intervals(posterior, table)?)
-                }
-                own => (vec![counted[0].to_string()], vec![rates::mean_rates(model, own.as_ref(), table)?]),
+            let columns = match &self.posteriors {
+                None => vec![rates::median_rates(self.model, &outputs()?)],
+                Some(posteriors) if self.std => rates::predictions(posteriors, table)?,
+                Some(posteriors) => vec![rates::mean_rates(posteriors, table)?],
             };
+            let names = rates::names(counted).into_iter().take(columns.len()).collect();
             return Ok((names, columns.into_iter().map(Cells::Numbers).collect()));
         }
-        let prediction = if self.link {
-            Prediction { outputs: model.predict(table)?, classes: None, probabilities: None }
-        } else {
-            Prediction::new(model, self.saved.covariance.as_ref(), table)?
+        let prediction = match self.link {
+            true => Prediction { outputs: outputs()?, classes: None, probabilities: None },
+            false => model_average::predict(&self.parts, table, &AtomicBool::new(false))?,
         };
-        let sd = self.posterior.filter(|_| self.std).map(|posterior| posterior.sd(table)).transpose()?;
-        let (names, mut cells) = layout(model, &prediction, self.std, label)?;
-        (0..table.rows()).for_each(|i| fill(model, &prediction, sd.as_ref(), i, &mut cells));
-        Ok((names, cells))
-    }
-}
-
-impl PredictionRequest<'_> {
-    /// The predictions of an average, as those of [`predict`](Self::predict).
-    fn predict_average(
-        &self,
-        average: &ModelAverage,
-        table: &Table,
-        label: &str,
-    ) -> Result<(Vec<String>, Vec<Cells>)> {
-        let model = &self.saved.model;
-        if let Some(counted) = self.counted().filter(|_| self.posterior.is_some()) {
-            let posteriors = average.models.iter().filter_map(|part| {
-                let covariance = part.covariance.as_ref()?;
-                Some(Posterior::new(&part.model, covariance).map(|posterior| (part.weight, posterior)))
-            });
-            let columns = rates::mixture_predictions(&posteriors.collect::<riesz::Result<Vec<_>>>()?, table)?;
-            let names = rates::names(counted);
-            let kept = if self.std { names.len() } else { 1 };
-            let columns = columns.into_iter().take(kept).map(Cells::Numbers).collect();
-            return Ok((names.into_iter().take(kept).collect(), columns));
-        }
-        let AveragedPrediction { mut prediction, variance } =
-            average.predict(table, &AtomicBool::new(false))?;
-        if self.link {
-            (prediction.classes, prediction.probabilities) = (None, None);
-        }
-        if self.counted().is_some() {
-            let rate = |f: &f64| model.link.inverse_link(*f);
-            let rates: Vec<f64> = prediction.outputs.data().iter().map(rate).collect();
-            prediction.outputs = Matrix::column_vector(rates);
-        }
-        let sd = variance.filter(|_| self.std).map(|mut variance| {
-            variance.data_mut().iter_mut().for_each(|v| *v = v.sqrt());
-            variance
-        });
-        let (names, mut cells) = layout(model, &prediction, self.std, label)?;
-        (0..table.rows()).for_each(|i| fill(model, &prediction, sd.as_ref(), i, &mut cells));
+        let posteriors = self.posteriors.as_ref().filter(|_| self.std);
+        let sd = posteriors.map(|posteriors| model_average::sd(posteriors, table)).transpose()?;
+        let (names, mut cells) = layout(self.model, &prediction, self.std, label)?;
+        (0..table.rows()).for_each(|i| fill(self.model, &prediction, sd.as_ref(), i, &mut cells));
         Ok((names, cells))
     }
 }
@@ -192,9 +149,8 @@ impl PredictionRequest<'_> {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.features.open(&args.table, &args.rows)?;
-    let model = read_average(&args.model, Some(&rows), &args.features)?;
-    let ModelOrAverage { best: saved, average } = args.cells.admit_average(model)?;
-    let (model, request) = (&saved.model, PredictionRequest::new(args, &saved, average.as_ref())?);
+    let read = read_average(&args.model, Some(&rows), &args.features)?.admitted(&args.cells)?;
+    let (model, request) = (&read.best.model, PredictionRequest::new(args, &read)?);
     if let Some(note) = request.note() {
         console.note(format!("note: {} holds no posterior, {note}", args.model.display()));
     }

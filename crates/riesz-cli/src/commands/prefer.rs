@@ -8,6 +8,7 @@ mod model_items;
 mod predict;
 mod rank;
 mod rank_output;
+mod shared_fit;
 
 use crate::args::Global;
 use crate::console::Console;

@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::explain_run::{Certificate, ExplainRequest, Explaining, ExplanationCollector};
 use crate::io::input::name_of;
-use crate::io::models::{FileContent, ModelOrAverage, complete, read_any};
+use crate::io::models::{FileContent, complete, read_any};
 use crate::io::output::write_all;
 use crate::output_format::PAGES;
 use crate::program;
@@ -103,16 +103,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
                 let explanation = complete(explanation, &args.file, rows, &args.categorical)?;
                 SavedExplanation { explanation, decisions }
             }
-            FileContent::Average(saved) => {
+            FileContent::Model(model, _) => {
                 let rows = rows.ok_or_else(|| no_rows("model"))?;
-                let model = ModelOrAverage { best: saved.best, average: Some(saved.average) };
-                let model = args.cells.admit_average(model)?;
-                explained(Explaining::of_average((&model, &args.file), rows, &request, &console)?, &console)?
-            }
-            FileContent::Model(saved, _) => {
-                let rows = rows.ok_or_else(|| no_rows("model"))?;
-                let saved = args.cells.admit(*saved)?;
-                explained(Explaining::new((&saved, &args.file), rows, &request, &console)?, &console)?
+                let model = model.admitted(&args.cells)?;
+                explained(Explaining::new((&model, &args.file), rows, &request, &console)?, &console)?
             }
         }
     };

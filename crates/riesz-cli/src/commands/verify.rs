@@ -100,7 +100,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let stated = match read_any(&args.explanation, None, &FeatureArgs::default())? {
         FileContent::Explanation(saved, _) => saved,
-        FileContent::Model(..) | FileContent::Average(_) => {
+        FileContent::Model(..) => {
             let name = name_of(&args.explanation);
             return Err(Failure::input(format!("{name} is a model: give an explanation to check")));
         }
@@ -147,7 +147,7 @@ fn recompute(
     let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
     let request = ExplainRequest { game: &game, table: &table, features, cells, seed, variance };
     let Some(missing) = missing.filter(|_| !variance) else {
-        let explaining = Explaining::new((&saved, &args.model), rows, &request, &quiet)?;
+        let explaining = Explaining::from_model((&saved, &args.model), rows, &request, &quiet)?;
         return compare(stated, explaining, args.tolerance, selected, console);
     };
     let (model, probabilities) = (&saved.model, asks_for_probabilities(&game));

@@ -10,9 +10,9 @@ use riesz::format::explanation_json::SavedExplanation;
 use riesz::format::libsvm::{self, Features};
 use riesz::format::model::SavedModel;
 use riesz::format::{average, explanation_json, model};
-use riesz::model_average::{ModelAverage, ModelPart};
+use riesz::model_average::{ModelAverage, ModelPart, WeightedModel};
 
-use crate::args::FeatureArgs;
+use crate::args::{CellArgs, FeatureArgs};
 use crate::console::note_once;
 use crate::exit::{Failure, Result};
 use crate::io::input::{OpenTable, name_of, read_file};
@@ -20,10 +20,8 @@ use crate::io::values;
 
 /// The content of a file.
 pub enum FileContent {
-    /// A model and the name of its file format.
-    Model(Box<SavedModel>, &'static str),
-    /// An average of models over hyper-parameters.
-    Average(Box<SavedAverage>),
+    /// A model, or an average of models, and the name of its file format.
+    Model(Box<ModelOrAverage>, &'static str),
     /// An explanation and the name of its file format.
     Explanation(Box<SavedExplanation>, &'static str),
 }
@@ -84,20 +82,19 @@ const LIBSVM: &str = "LIBSVM model";
 /// All file formats. A new format needs a reader in the library and an entry here.
 static FORMATS: [FileFormat; 6] = [
     FileFormat {
-        name: "average of riesz models",
+        name: "average of riesz models over hyper-parameters",
         recognises: average::recognises,
         read: |file| {
-            Ok(FileContent::Average(Box::new(file.with_file_name(average::from_bytes(&file.bytes))?)))
+            let SavedAverage { best, average } = file.with_file_name(average::from_bytes(&file.bytes))?;
+            Ok(FileContent::Model(Box::new(ModelOrAverage { best, average: Some(average) }), file.format))
         },
     },
     FileFormat {
         name: "riesz model",
         recognises: model::recognises,
         read: |file| {
-            Ok(FileContent::Model(
-                Box::new(file.with_file_name(model::from_bytes(&file.bytes))?),
-                file.format,
-            ))
+            let best = file.with_file_name(model::from_bytes(&file.bytes))?;
+            Ok(FileContent::Model(Box::new(ModelOrAverage { best, average: None }), file.format))
         },
     },
     FileFormat {
@@ -224,7 +221,8 @@ fn libsvm_model(file: File<'_>) -> Result<FileContent> {
             example(rows.header(), model.columns().len())
         )));
     }
-    Ok(FileContent::Model(Box::new(SavedModel { model, covariance: None, groups: None }), file.format))
+    let best = SavedModel { model, covariance: None, groups: None };
+    Ok(FileContent::Model(Box::new(ModelOrAverage { best, average: None }), file.format))
 }
 
 /// An example of `--columns` for a table with this header.
@@ -259,13 +257,31 @@ impl ModelOrAverage {
         let single = || vec![ModelPart { weight: 1.0, model, covariance: covariance.as_ref() }];
         self.average.as_ref().map_or_else(single, ModelAverage::parts)
     }
+
+    /// Prepares the models for rows whose cells are treated as given; see [`CellArgs::admit`].
+    pub fn admitted(self, cells: &CellArgs) -> Result<Self> {
+        let admit_part =
+            |part: WeightedModel| Ok(WeightedModel { model: cells.with_unseen_levels(part.model)?, ..part });
+        let admit_models = |average: ModelAverage| -> Result<ModelAverage> {
+            let models = average.models.into_iter().map(admit_part).collect::<Result<_>>()?;
+            Ok(ModelAverage { models, ..average })
+        };
+        Ok(Self { best: cells.admit(self.best)?, average: self.average.map(admit_models).transpose()? })
+    }
+
+    /// The bytes of the model file.
+    pub fn into_bytes(self) -> Result<Vec<u8>> {
+        Ok(match self.average {
+            None => model::to_bytes(&self.best)?,
+            Some(average) => average::to_bytes(&SavedAverage { best: self.best, average })?,
+        })
+    }
 }
 
 /// Reads a model or an average; arguments as for [`read_any`].
 pub fn read_average(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<ModelOrAverage> {
     match read_any(path, rows, features)? {
-        FileContent::Model(model, _) => Ok(ModelOrAverage { best: *model, average: None }),
-        FileContent::Average(saved) => Ok(ModelOrAverage { best: saved.best, average: Some(saved.average) }),
+        FileContent::Model(model, _) => Ok(*model),
         FileContent::Explanation(..) => {
             Err(Failure::input(format!("{} is an explanation: give a model file", name_of(path))))
         }
@@ -284,8 +300,8 @@ pub fn read_model(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs)
 fn average_refused(path: &Path, average: &ModelAverage) -> Failure {
     Failure::input(format!(
         "{name} is an average of {} models over hyper-parameters, which only 'riesz predict', 'explain', \
-         'report' and 'prefer' take: write the model of the best hyper-parameters with 'riesz convert {name} \
-         best.riesz'",
+         'report', 'prefer' and 'downscale' take: write the model of the best hyper-parameters with 'riesz \
+         convert {name} best.riesz'",
         average.models.len(),
         name = name_of(path)
     ))
@@ -297,7 +313,7 @@ pub fn read_explanation(path: &Path, rows: Option<OpenTable>, categorical: &[Str
         FileContent::Explanation(explanation, _) => {
             complete(explanation.explanation, path, rows, categorical)
         }
-        FileContent::Model(..) | FileContent::Average(_) => Err(Failure::input(format!(
+        FileContent::Model(..) => Err(Failure::input(format!(
             "{} is a model: give an explanation, made with 'riesz explain … -o FILE'",
             name_of(path)
         ))),

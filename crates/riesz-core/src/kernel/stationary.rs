@@ -115,8 +115,9 @@ profiles! {
 }
 
 impl Profile {
-    /// Matérn profiles of order 5/2 and 3/2: the functions of their processes have two derivatives, and one.
-    pub const MATERN: [Self; 2] = [Self::Matern52, Self::Matern32];
+    /// Profiles for functions that are less smooth than those of the Gaussian profile: Matérn of order 5/2
+    /// and 3/2, and exponential. The functions of their processes have two derivatives, one, and none.
+    pub const ROUGHER: [Self; 3] = [Self::Matern52, Self::Matern32, Self::Exponential];
 }
 
 /// Builds a factor with this profile.

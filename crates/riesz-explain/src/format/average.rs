@@ -11,7 +11,10 @@ use safetensors::tensor::{Dtype, SafeTensors, View};
 use serde::{Deserialize, Serialize};
 
 use super::FormatTag;
-use super::model::{self, CHECKSUM_PLACEHOLDER, NamedArray, SavedModel, checksum, damaged, read_f64_array};
+use super::model::{
+    self, CHECKSUM_PLACEHOLDER, NamedArray, SavedModel, check_contents, checksum, damaged, read_f64_array,
+    record_text,
+};
 use crate::error::{Error, Result};
 
 /// The format's name in the file.
@@ -75,21 +78,12 @@ pub fn to_bytes(saved: &SavedAverage) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`model::from_bytes`].
 pub fn from_bytes(bytes: &[u8]) -> Result<SavedAverage> {
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
-    let text = header
-        .metadata()
-        .as_ref()
-        .and_then(|map| map.get("riesz"))
-        .ok_or_else(|| damaged("it is a safetensors file without a riesz record"))?;
-    let tag: FormatTag = serde_json::from_str(text).map_err(damaged)?;
+    let text = record_text(bytes)?;
+    let tag: FormatTag = serde_json::from_str(&text).map_err(damaged)?;
     tag.check(FORMAT, VERSION, "average")?;
-    let record: AverageRecord = serde_json::from_str(text).map_err(damaged)?;
+    let record: AverageRecord = serde_json::from_str(&text).map_err(damaged)?;
     let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
-    let views = tensors.tensors();
-    let parts = views.iter().map(|(name, view)| (name.as_str(), view.shape(), view.data()));
-    if checksum(&text.replacen(&record.sha256, CHECKSUM_PLACEHOLDER, 1), parts) != record.sha256 {
-        return Err(damaged("its contents do not match their checksum"));
-    }
+    check_contents(&text, &tensors, &record.sha256)?;
     let read = |name: &str| {
         let tensor = tensors.tensor(name).map_err(|_| damaged(format!("there is no array '{name}'")))?;
         if tensor.dtype() != Dtype::U8 {

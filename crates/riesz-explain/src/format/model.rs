@@ -329,31 +329,39 @@ fn triangle(n: usize) -> Option<usize> {
     Some(n.checked_add(1).and_then(|above| n.checked_mul(above)).map_or(usize::MAX, |twice| twice / 2))
 }
 
+/// The JSON record of a file.
+pub(super) fn record_text(bytes: &[u8]) -> Result<String> {
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
+    let record = header.metadata().as_ref().and_then(|map| map.get("riesz"));
+    record.cloned().ok_or_else(|| damaged("it is a safetensors file without a riesz record"))
+}
+
+/// Checks the record and the arrays of a file against the checksum that was written with them.
+pub(super) fn check_contents(text: &str, tensors: &SafeTensors<'_>, written: &str) -> Result<()> {
+    let views = tensors.tensors();
+    let parts = views.iter().map(|(name, view)| (name.as_str(), view.shape(), view.data()));
+    if checksum(&text.replacen(written, CHECKSUM_PLACEHOLDER, 1), parts) != written {
+        return Err(Error::format(
+            "the file is damaged: its contents do not match their checksum; copy it again from its source, \
+             or fit the model again",
+        ));
+    }
+    Ok(())
+}
+
 /// Reads a file that [`to_bytes`] wrote, from an untrusted source.
 ///
 /// # Errors
 /// [`Error::Format`] for other content; the errors of [`KernelExpansion::validate`] for content that is not a
 /// valid model.
 pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
-    let text = header
-        .metadata()
-        .as_ref()
-        .and_then(|map| map.get("riesz"))
-        .ok_or_else(|| damaged("it is a safetensors file without a riesz record"))?;
-    let tag: FormatTag = serde_json::from_str(text).map_err(damaged)?;
+    let text = record_text(bytes)?;
+    let tag: FormatTag = serde_json::from_str(&text).map_err(damaged)?;
     tag.check(FORMAT, VERSION, "model")?;
-    let record: ModelRecord = serde_json::from_str(text).map_err(damaged)?;
+    let record: ModelRecord = serde_json::from_str(&text).map_err(damaged)?;
     let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
     if let Some(written) = &record.sha256 {
-        let views = tensors.tensors();
-        let parts = views.iter().map(|(name, view)| (name.as_str(), view.shape(), view.data()));
-        if checksum(&text.replacen(written, CHECKSUM_PLACEHOLDER, 1), parts) != *written {
-            return Err(Error::format(
-                "the file is damaged: its contents do not match their checksum; copy it \
-                 again from its source, or fit the model again",
-            ));
-        }
+        check_contents(&text, &tensors, written)?;
     }
     let (m, d) = (record.outputs.len(), record.columns.len());
     let intercept = read_f64_array(&tensors, "intercept", &[Some(m)])?.1;

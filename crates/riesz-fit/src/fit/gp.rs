@@ -8,7 +8,7 @@ use super::sparse_gp::{SparseGaussianProcess, SparseGpFit};
 use super::target_scaling::{ScaledTargets, check_noise, check_row_noise, noise_entries};
 use super::task::{
     FIXED_KERNEL, FitTask, FittedModel, HYPERPARAMETER_SAMPLES, LANDMARKS, ModelKind, NORMALIZE_Y,
-    OptionalInput, OutputType, RESTARTS,
+    OptionalInput, OutputType, RESTARTS, ROUGHER_PROFILES,
 };
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
@@ -41,7 +41,15 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "gp",
     help: "Gaussian process regression, one or several targets",
     predicts: OutputType::Numbers,
-    settings: &[&NOISE, &LANDMARKS, &RESTARTS, &FIXED_KERNEL, &NORMALIZE_Y, &HYPERPARAMETER_SAMPLES],
+    settings: &[
+        &NOISE,
+        &LANDMARKS,
+        &RESTARTS,
+        &FIXED_KERNEL,
+        &NORMALIZE_Y,
+        &HYPERPARAMETER_SAMPLES,
+        &ROUGHER_PROFILES,
+    ],
     takes: &[OptionalInput::RowNoise],
     posterior: true,
     fit: fit_task,
@@ -57,9 +65,8 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         let name = task.target_names.get(o).map_or_else(|| format!("target {}", o + 1), String::clone);
         return Err(Error::target(name, format!("is {} in every row: there is nothing to learn", y[(0, o)])));
     }
-    let (kernel, normalize_y, row_noise) = (task.kernel.clone(), task.normalize_y(), task.row_noise.clone());
-    let (restarts, seed) = (task.restarts(), task.seed);
-    let (samples, control) = (task.hyperparameter_samples(), task.control());
+    let (normalize_y, restarts, seed, control) =
+        (task.normalize_y(), task.restarts(), task.seed, task.control());
     let fitted = |model: KernelExpansion, covariance, warnings, steps, noise, evidence| FittedModel {
         covariance: Some(covariance),
         warnings,
@@ -69,19 +76,30 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         ..model.into()
     };
     if let Some(landmarks) = task.settings.count(LANDMARKS.name) {
-        let standard = SparseGaussianProcess::new(kernel, start, landmarks);
-        let estimator = SparseGaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
-        let fit = estimator.fit_until(task.x, y, control)?;
-        let average = |draws| estimator.average_until(&fit, task.x, y, draws, control);
-        let average = samples.map(average).transpose()?;
+        let estimator = |kernel| {
+            let (row_noise, standard) =
+                (task.row_noise.clone(), SparseGaussianProcess::new(kernel, start, landmarks));
+            SparseGaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard }
+        };
+        let (fit, average) = task.fit_profiles(
+            estimator,
+            |process| process.fit_until(task.x, y, control),
+            |fit| fit.lower,
+            |process, fit, draws| process.average_until(fit, task.x, y, draws, control),
+        )?;
         let SparseGpFit { model, covariance, warnings, steps, noise, lower, .. } = fit;
         return Ok(fitted(model, covariance, warnings, steps, noise, lower).averaged(average));
     }
-    let standard = GaussianProcess::new(kernel, start);
-    let estimator = GaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
-    let fit = estimator.fit_until(task.x, y, control)?;
-    let average =
-        samples.map(|draws| estimator.average_until(&fit, task.x, y, draws, control)).transpose()?;
+    let estimator = |kernel| {
+        let (row_noise, standard) = (task.row_noise.clone(), GaussianProcess::new(kernel, start));
+        GaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard }
+    };
+    let (fit, average) = task.fit_profiles(
+        estimator,
+        |process| process.fit_until(task.x, y, control),
+        |fit| fit.log_marginal_likelihood,
+        |process, fit, draws| process.average_until(fit, task.x, y, draws, control),
+    )?;
     let GpFit { model, covariance, warnings, steps, noise, log_marginal_likelihood: evidence, .. } = fit;
     Ok(fitted(model, covariance, warnings, steps, noise, evidence).averaged(average))
 }
@@ -99,8 +117,10 @@ fn tuned_by_settings(settings: &SettingValues) -> TunedParameters {
 
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let Some(landmarks) = settings.count(LANDMARKS.name) else { return Ok(None) };
-    if settings.count(HYPERPARAMETER_SAMPLES.name).is_some_and(|samples| samples > 0) {
-        // An average needs all rows at once.
+    if settings.count(HYPERPARAMETER_SAMPLES.name).is_some_and(|samples| samples > 0)
+        || settings.switch(ROUGHER_PROFILES.name).unwrap_or(false)
+    {
+        // These need all rows at once.
         return Ok(None);
     }
     let noise = settings.number(NOISE.name);

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::nystrom::{Classifier, Job, Kind};
 use super::task::{
     FIXED_KERNEL, FitTask, FittedModel, HYPERPARAMETER_SAMPLES, LANDMARKS, ModelKind, OutputType, RESTARTS,
+    ROUGHER_PROFILES,
 };
 use super::through_landmarks;
 use crate::control::RunControl;
@@ -29,7 +30,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "gpc",
     help: "Gaussian process classification, two or more classes",
     predicts: OutputType::Class,
-    settings: &[&LANDMARKS, &RESTARTS, &FIXED_KERNEL, &HYPERPARAMETER_SAMPLES],
+    settings: &[&LANDMARKS, &RESTARTS, &FIXED_KERNEL, &HYPERPARAMETER_SAMPLES, &ROUGHER_PROFILES],
     takes: &[],
     posterior: true,
     fit: fit_task,
@@ -43,6 +44,10 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
         let why = "classifiers through landmarks are not averaged over hyper-parameters: leave it out";
         return Err(Error::parameter(HYPERPARAMETER_SAMPLES.name, samples, why));
     }
+    if job.is_some() && settings.switch(ROUGHER_PROFILES.name).unwrap_or(false) {
+        let why = "classifiers through landmarks have the kernel's own profile: leave it out";
+        return Err(Error::parameter(ROUGHER_PROFILES.name, true, why));
+    }
     let classifier = Classifier::Process { restarts: settings.count(RESTARTS.name).unwrap_or(0) };
     let kind = Kind::Classes { names: Vec::new(), classifier };
     Ok(job.map(|job| Job { corrections: 0, intercept: false, kind, ..job }))
@@ -53,12 +58,17 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         return through_landmarks::fit_classes(task, job);
     }
     let (labels, classes) = task.labels()?;
-    let mut estimator = GaussianProcessClassifier::new(task.kernel.clone());
-    estimator.tune = !task.fixed_kernel();
-    (estimator.restarts, estimator.seed) = (task.restarts(), task.seed);
-    let fit = estimator.fit_until(task.x, labels, classes, task.control())?;
-    let average = |draws| estimator.average_until(&fit, task.x, (labels, classes), draws, task.control());
-    let average = task.hyperparameter_samples().map(average).transpose()?;
+    let (tune, restarts, seed) = (!task.fixed_kernel(), task.restarts(), task.seed);
+    let estimator = |kernel| {
+        let standard = GaussianProcessClassifier::new(kernel);
+        GaussianProcessClassifier { tune, restarts, seed, ..standard }
+    };
+    let (fit, average) = task.fit_profiles(
+        estimator,
+        |process| process.fit_until(task.x, labels, classes, task.control()),
+        |fit| fit.log_marginal_likelihood,
+        |process, fit, draws| process.average_until(fit, task.x, (labels, classes), draws, task.control()),
+    )?;
     let fitted = FittedModel {
         covariance: Some(fit.covariance),
         warnings: fit.warnings,

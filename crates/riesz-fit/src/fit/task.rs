@@ -11,7 +11,8 @@ use super::{ClassWeight, Penalty, WarmStart};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, listed};
 use crate::gp::average::{PosteriorMixture, WithPosterior};
-use crate::kernel::{ColumnScaling, Kernel};
+use crate::gp::search::plausible_profiles;
+use crate::kernel::{ColumnScaling, Kernel, Profile};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
 use crate::model_average::{ModelAverage, few_samples_warning};
@@ -259,6 +260,15 @@ pub(super) const HYPERPARAMETER_SAMPLES: Setting = Setting::new(
     "Average over N samples of the hyper-parameters from their posterior, under weakly informative priors \
      around the values at the start, instead of the best ones alone [default: 0, none]",
 );
+pub(super) const ROUGHER_PROFILES: Setting = Setting::new(
+    "rougher_profiles",
+    "BOOL",
+    Range::Switch,
+    "Also fit with rougher profiles in place of the kernel's own (Matérn of order 5/2 and 3/2, and \
+     Laplacian), for functions that are not smooth: the most likely one is used, and averages include those \
+     that are nearly as likely [default: with averages and the default kernel]",
+)
+.with_bare("true");
 pub(super) const FOLDS: Setting = Setting::new(
     "folds",
     "K",
@@ -339,9 +349,33 @@ impl<'a> FitTask<'a> {
         self.settings.count(RESTARTS.name).unwrap_or(0)
     }
 
-    /// The number of samples of hyper-parameters over which the model is averaged, if any.
-    pub(super) fn hyperparameter_samples(&self) -> Option<usize> {
-        self.settings.count(HYPERPARAMETER_SAMPLES.name).filter(|count| *count > 0)
+    /// Fits the model with the task's kernel, and with [`ROUGHER_PROFILES`] also with other profiles of this
+    /// kernel. Returns the most likely fit, and the average over hyper-parameters and plausible profiles if
+    /// the settings request one.
+    pub(super) fn fit_profiles<E, F: WithPosterior>(
+        &self,
+        estimator: impl Fn(Kernel) -> E,
+        fit: impl Fn(&E) -> Result<F>,
+        log_likelihood: impl Fn(&F) -> f64,
+        average: impl Fn(&E, &F, usize) -> Result<PosteriorMixture<F>>,
+    ) -> Result<(F, Option<PosteriorMixture<F>>)> {
+        let fitted = |kernel: Kernel| {
+            let estimator = estimator(kernel);
+            let fit = fit(&estimator)?;
+            Ok((estimator, fit))
+        };
+        let has_profiles = self.settings.switch(ROUGHER_PROFILES.name).unwrap_or(false);
+        let profiles = if has_profiles { &Profile::ROUGHER[..] } else { &[] };
+        let (first, likelihood) = (fitted(self.kernel.clone())?, |(_, fit): &(E, F)| log_likelihood(fit));
+        let mut fits = plausible_profiles(first, &self.kernel, profiles, likelihood, fitted)?;
+        let samples = self.settings.count(HYPERPARAMETER_SAMPLES.name).filter(|count| *count > 0);
+        let mixture = samples.map(|draws| {
+            let share = draws.div_ceil(fits.len());
+            let mixtures = fits.iter().map(|(estimator, fit)| average(estimator, fit, share));
+            Ok(PosteriorMixture::combined(mixtures.collect::<Result<_>>()?))
+        });
+        let mixture = mixture.transpose()?;
+        Ok((fits.swap_remove(0).1, mixture))
     }
 
     /// The maximum number of iterations, if it is given.

@@ -193,24 +193,38 @@ pub fn best_profile<T>(
     profiles: &[Profile],
     mut search: impl FnMut(Kernel) -> Result<(SearchResult, T)>,
 ) -> Result<(SearchResult, Vec<T>)> {
-    let mut results = vec![first];
+    let (mut steps, mut evaluations) = (first.0.steps, first.0.evaluations);
+    let value = |(result, _): &(SearchResult, T)| result.value;
+    let results = plausible_profiles(first, kernel, profiles, value, |kernel| {
+        let (result, output) = search(kernel)?;
+        steps += result.steps;
+        evaluations += result.evaluations;
+        Ok((result, output))
+    })?;
+    let (mut results, outputs): (Vec<SearchResult>, Vec<T>) = results.into_iter().unzip();
+    Ok((SearchResult { steps, evaluations, ..results.swap_remove(0) }, outputs))
+}
+
+/// Compares the fit `first` of `kernel` with fits of this kernel with other profiles. Returns the most likely
+/// fit, followed by those whose log likelihood is smaller by at most 3.
+pub fn plausible_profiles<T>(
+    first: T,
+    kernel: &Kernel,
+    profiles: &[Profile],
+    log_likelihood: impl Fn(&T) -> f64,
+    mut fit: impl FnMut(Kernel) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut fits = vec![first];
     // A kernel without stationary factors has no profile to change.
     let alternatives = profiles.iter().map(|profile| kernel.with_profile(*profile));
     for alternative in alternatives.filter(|alternative| alternative != kernel) {
-        results.push(search(alternative)?);
+        fits.push(fit(alternative)?);
     }
-    // The sort is stable: the first among equal results stays first.
-    results.sort_by(|(a, _), (b, _)| b.value.total_cmp(&a.value));
-    let mut results = results.into_iter();
-    let (mut best, output) = results.next().unwrap_or_else(|| unreachable!("the first result is there"));
-    let mut outputs = vec![output];
-    for (result, output) in results {
-        best.count(&result);
-        if result.value >= best.value - ALTERNATIVE {
-            outputs.push(output);
-        }
-    }
-    Ok((best, outputs))
+    // The sort is stable: the first among equal fits stays first.
+    fits.sort_by(|a, b| log_likelihood(b).total_cmp(&log_likelihood(a)));
+    let smallest = log_likelihood(&fits[0]) - ALTERNATIVE;
+    fits.retain(|fit| log_likelihood(fit) >= smallest);
+    Ok(fits)
 }
 
 /// Maximises `objective` (value and gradient) in several runs. The first run starts at the current

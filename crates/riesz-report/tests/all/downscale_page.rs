@@ -24,6 +24,7 @@ impl Grid {
 
     fn page<'p>(&'p self, bags: Option<PageBags<'p>>) -> DownscalePage<'p> {
         DownscalePage {
+            n_models: 1,
             title: "<b>",
             quantity: "rate",
             link: Link::Identity,

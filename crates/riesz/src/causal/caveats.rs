@@ -61,6 +61,11 @@ pub enum Caveat {
         /// instead of too narrow.
         additive: bool,
     },
+    /// A model that assumes that treatments and covariates do not interact.
+    NoInteraction {
+        /// The factor by which standard deviations of contrasts grow if they may interact.
+        factor: f64,
+    },
     /// Treatments without an effect when the others are set.
     Unneeded {
         /// The treatments.
@@ -92,6 +97,9 @@ pub enum Caveat {
 /// Share of the noise due to landmarks above which they are reported.
 const MAX_UNEXPLAINED_SHARE: f64 = 0.2;
 
+/// Factor of standard deviations from which an effect depends on the absence of interactions.
+const MAX_INTERACTION_FACTOR: f64 = 1.5;
+
 /// Effective sample size of the draws below which they are reported.
 const MIN_EFFECTIVE_DRAWS: f64 = 3.0;
 
@@ -112,7 +120,8 @@ pub fn caveats(identification: &Identification, effect: &Effect, draws: usize) -
     });
     let landmarks = effect.unexplained().into_iter().filter(|(_, share)| *share > MAX_UNEXPLAINED_SHARE);
     let landmarks = landmarks.map(|(study, share)| Caveat::Landmarks { study, share });
-    few_draws.into_iter().chain(unneeded).chain(landmarks).collect()
+    let interaction = effect.interaction_factor().map(|factor| Caveat::NoInteraction { factor });
+    few_draws.into_iter().chain(unneeded).chain(landmarks).chain(interaction).collect()
 }
 
 /// Returns the first study that has almost no noise in all draws.
@@ -181,6 +190,15 @@ impl fmt::Display for Caveat {
                         "the effect is known only under the assumption that treatment and covariates do \
                              not interact; bands are wide, and rows with other doses would narrow them",
                     false => "effects shrink to none, with bands that are too narrow",
+                }
+            ),
+            Self::NoInteraction { factor } => write!(
+                f,
+                "if treatment and covariates may interact, standard deviations of contrasts are {factor:.1} \
+                 times as large: {}",
+                match *factor < MAX_INTERACTION_FACTOR {
+                    true => "the effect hardly depends on the assumption that they do not",
+                    false => "without the assumption that they do not, these rows do not support the effect",
                 }
             ),
             Self::Unneeded { treatments, alternatives } => write!(

@@ -35,6 +35,8 @@ pub struct Effect {
     /// Effective sample size of the draws of hyper-parameters in the stage where it is smallest; infinite
     /// without draws.
     effective_sample_size: f64,
+    /// See [`interaction_factor`](Self::interaction_factor).
+    interaction_factor: Option<f64>,
 }
 
 /// The posterior of an effect at some treatments.
@@ -56,12 +58,18 @@ impl Effect {
             Model::Link(link) => link.averaged_covariates.as_ref().map(PopulationWeights::uniform),
             Model::Iterated(iterated) => iterated.covariates().map(|averaged| averaged.population.clone()),
         });
-        Self { parts, population, positivity: Arc::default(), effective_sample_size: f64::INFINITY }
+        let (positivity, effective_sample_size) = (Arc::default(), f64::INFINITY);
+        Self { parts, population, positivity, effective_sample_size, interaction_factor: None }
     }
 
     /// Adds the diagnostics that were learnt with the model.
     pub(super) fn with_diagnostics(self, positivity: Vec<Positivity>, effective_sample_size: f64) -> Self {
         Self { positivity: Arc::new(positivity), effective_sample_size, ..self }
+    }
+
+    /// Adds the factor that [`interaction_factor`](Self::interaction_factor) returns.
+    pub(super) fn with_interaction_factor(self, interaction_factor: Option<f64>) -> Self {
+        Self { interaction_factor, ..self }
     }
 
     /// The effect with other component models, on another population.
@@ -72,6 +80,7 @@ impl Effect {
             population: Some(population),
             positivity,
             effective_sample_size: self.effective_sample_size,
+            interaction_factor: self.interaction_factor,
         }
     }
 
@@ -94,6 +103,12 @@ impl Effect {
             Model::Iterated(iterated) => iterated.process().constant,
         };
         self.models().map(|(weight, model)| weight * constant_of(model)).sum()
+    }
+
+    /// Returns how many times as large standard deviations of contrasts are if treatments and covariates may
+    /// interact, for an effect whose model assumes that they do not.
+    pub fn interaction_factor(&self) -> Option<f64> {
+        self.interaction_factor
     }
 
     pub(super) fn population(&self) -> Option<&PopulationWeights> {

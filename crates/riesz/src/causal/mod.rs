@@ -31,6 +31,7 @@ mod graph;
 mod identification;
 mod identify;
 mod instrument;
+mod interaction_check;
 mod iterated;
 mod kernel_integrals;
 mod kernel_regression;

@@ -12,13 +12,15 @@
 //! ```
 //!
 //! where z is the standardised column and u a share. Free directions have wide posteriors where data do not
-//! distinguish them. The additive prior assumes that treatments and covariates do not interact.
+//! distinguish them. The additive prior assumes that treatments and covariates do not interact. Whether an
+//! effect rests on this assumption shows in its standard deviations with free
+//! [interactions](interaction_terms).
 
 use super::defaults::{START_NOISE, default_kernel};
 use super::outcome_gp::OutcomeGpParameters;
 use crate::gp::hyperparameters::{HyperParameter, HyperPrior, ThetaReader};
 use crate::kernel::{Categorical, ColumnScaling, Factor, Kernel, Parameter, Polynomial, Profile, Term};
-use crate::table::Table;
+use crate::table::{ColumnKind, Table};
 
 /// Degree of the free polynomials, and the multiplier of the products in their kernel.
 const DEGREE: u32 = 3;
@@ -106,14 +108,34 @@ impl OutcomePrior {
     }
 }
 
+/// Returns the kernel of products of each treatment, one of the first columns of `x`, with each covariate,
+/// one of its other columns. They are as free as the terms of the [additive prior](OutcomePrior::additive)
+/// with the same arguments.
+pub(super) fn interaction_terms(x: &Table, treatment_count: usize, residual: f64, variance: f64) -> Kernel {
+    let scale = FREE_VARIANCE * variance / residual.clamp(MIN_RESIDUAL_VARIANCE, 1.0);
+    let factors: Vec<Factor> = column_factors(x, 1);
+    let (treatments, covariates) = factors.split_at(treatment_count);
+    let pairs =
+        treatments.iter().flat_map(|treatment| covariates.iter().map(move |other| [treatment, other]));
+    let terms = pairs.map(|pair| Term { scale, factors: pair.map(Clone::clone).to_vec() });
+    Kernel { terms: terms.collect() }
+}
+
 /// Returns a term of this variance for each column of `x`: a cubic polynomial of a number, or its levels.
 fn free_terms(x: &Table, variance: f64) -> Vec<Term> {
+    let term = |factor| Term { scale: variance, factors: vec![factor] };
+    column_factors(x, DEGREE).into_iter().map(term).collect()
+}
+
+/// Returns a factor for each column: a polynomial of this degree of a number, or the levels of a category.
+fn column_factors(x: &Table, degree: u32) -> Vec<Factor> {
     let units = ColumnScaling::standardised(x);
-    let (numbers, categories) = x.columns_by_kind();
-    let polynomials = numbers.into_iter().map(|j| -> Factor {
-        let (columns, center, scale) = (vec![j], vec![units.center[j]], vec![units.scale[j]]);
-        Polynomial { columns, center, scale, gamma: GAMMA, coef0: 1.0, degree: DEGREE }.into()
-    });
-    let levels = categories.into_iter().map(|j| Factor::from(Categorical::on_column(j)));
-    polynomials.chain(levels).map(|factor| Term { scale: variance, factors: vec![factor] }).collect()
+    let factor = |j: usize| match &x.columns()[j].kind {
+        ColumnKind::Categorical { .. } => Factor::from(Categorical::on_column(j)),
+        ColumnKind::Numeric => {
+            let (columns, center, scale) = (vec![j], vec![units.center[j]], vec![units.scale[j]]);
+            Polynomial { columns, center, scale, gamma: GAMMA, coef0: 1.0, degree }.into()
+        }
+    };
+    (0..x.width()).map(factor).collect()
 }

@@ -5,15 +5,16 @@ use super::defaults::{MAX_TUNING_ROWS, default_kernel, evenly_spaced};
 use super::effect::{Effect, Model};
 use super::fusion::CausalFusion;
 use super::identification::Identification;
+use super::interaction_check::interaction_factor;
 use super::iterated::{FittedStage, Iterated};
-use super::outcome_prior::OutcomePrior;
+use super::outcome_prior::{OutcomePrior, interaction_terms};
 use super::positivity::{Positivity, treatment_models};
 use super::product_kernel::{self, ColumnBlock};
 use super::stages::{SingleTable, Stage};
 use super::studies::{IdentificationRoute, Studies};
 use super::treatment_variation::NEARLY_DETERMINED;
 use crate::error::{Result, unused};
-use crate::kernel::{Kernel, Profile};
+use crate::kernel::{Kernel, Profile, mean_variance};
 use crate::linalg::Matrix;
 use crate::random::hash;
 use crate::table::Table;
@@ -23,7 +24,7 @@ const LATER_TREATMENTS: usize = 3;
 
 /// Profile of the kernels of the outcome. With a Gaussian profile bands are too narrow for functions that are
 /// not as smooth as a Gaussian process's, such as tanh(2t).
-const PROFILE: Profile = Profile::MATERN[0];
+const PROFILE: Profile = Profile::ROUGHER[0];
 
 /// Returns the priors of the regression of the outcome. In an effect of one stage that is averaged over
 /// covariates, the additive prior is one of them; it is the only one where covariates nearly determine a
@@ -128,6 +129,14 @@ impl CausalFusion {
             (weight, Model::Iterated(Box::new(iterated)))
         };
         let effect = Effect::new(chains.into_iter().map(model).collect());
+        let determined = residual.filter(|residual| *residual < NEARLY_DETERMINED);
+        let factor = determined.map(|residual| {
+            let (_, variance) = mean_variance(&table.outcome);
+            let treatment_count = table.stages[0].treatments.len();
+            let interactions = interaction_terms(&points, treatment_count, residual, variance);
+            interaction_factor(&outcome_parameters[0], interactions, &points, treatment_count)
+        });
+        let effect = effect.with_interaction_factor(factor.transpose()?);
         Ok(effect.with_diagnostics(self.positivity(table)?, effective))
     }
 

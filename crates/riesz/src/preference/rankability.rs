@@ -11,7 +11,9 @@ use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
 use crate::explanation::normal;
 use crate::linalg::{Matrix, mean, sorted};
+use crate::model_average::ModelPart;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
+use crate::table::Table;
 
 /// The decomposition of the log odds of all pairs into differences of utilities and a cyclic rest: HodgeRank
 /// on the complete graph (Jiang, Lim, Yao and Ye 2011).
@@ -200,16 +202,30 @@ impl RankingRequest {
     /// As [`PairwiseLogOdds::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`];
     /// [`Error::Interrupted`].
     pub fn summarise_log_odds(&self, flow: &PairwiseLogOdds<'_>) -> Result<Rankability> {
-        self.summarise_average(&[(1.0, flow)])
+        self.summarise_mixture(&[(1.0, flow)])
     }
 
-    /// Returns the summary of a mixture of posteriors of log odds between the same items, with weights that
-    /// add up to 1. Each posterior has its share of the draws. Intervals of utilities are those of normal
-    /// distributions with the mixture's means and variances.
+    /// Returns the summary of a mixture of models of duels, with weights that add up to 1, for the rows of
+    /// `items`; `context` as for [`PairwiseLogOdds::new`]. Each model has its share of the draws. Intervals
+    /// of utilities are those of normal distributions with the mixture's means and variances.
     ///
     /// # Errors
-    /// As [`summarise_log_odds`](Self::summarise_log_odds).
-    pub fn summarise_average(&self, parts: &[(f64, &PairwiseLogOdds<'_>)]) -> Result<Rankability> {
+    /// As [`PairwiseLogOdds::new`] and [`summarise_log_odds`](Self::summarise_log_odds).
+    pub fn summarise_models(
+        &self,
+        parts: &[ModelPart<'_>],
+        items: &Table,
+        context: Option<&[f64]>,
+    ) -> Result<Rankability> {
+        let log_odds = parts.iter().map(|part| {
+            Ok((part.weight, PairwiseLogOdds::new(part.model, part.covariance, items, context)?))
+        });
+        let log_odds = log_odds.collect::<Result<Vec<_>>>()?;
+        let weighted: Vec<_> = log_odds.iter().map(|(weight, flow)| (*weight, flow)).collect();
+        self.summarise_mixture(&weighted)
+    }
+
+    fn summarise_mixture(&self, parts: &[(f64, &PairwiseLogOdds<'_>)]) -> Result<Rankability> {
         let Some((_, first)) = parts.first() else {
             return Err(Error::too_few("the list of posteriors", 1, "posterior is"));
         };

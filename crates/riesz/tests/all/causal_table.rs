@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use riesz::causal::{
     CausalFusion, CausalQuery, Caveat, Effect, EffectStrategy, Estimand, Graph, Identification,
     MeasuredColumns, OutcomeGpParameters, PreparedStudies, SingleTable, Stage, StageParameters, Strategy,
-    TargetPopulation, UncertaintyCause, gather, identify, usual_combinations,
+    TargetPopulation, UncertaintyCause, caveats, gather, identify, usual_combinations,
 };
 use riesz::linalg::lu_solve;
 use riesz::{Column, ColumnKind, Kernel, Matrix, Table};
@@ -647,4 +647,30 @@ fn several_treatments_are_shown_at_their_quartiles() {
     let columns: Vec<(&str, &[f64])> =
         owned_columns.iter().map(|(name, column)| (&name[..], *column)).collect();
     assert!(usual_combinations(&named(&columns)).is_err());
+}
+
+/// An effect whose treatment covariates nearly determine has larger standard deviations if both may interact.
+/// A kernel in addition can only increase a variance, and products of free columns matter where the effect
+/// curves.
+#[test]
+fn effects_without_interactions_report_what_interactions_would_change() {
+    let mut s = Stream(3);
+    let z: Vec<f64> = (0..60).map(|_| s.normal()).collect();
+    let factor = |noise: f64, y: &dyn Fn(f64, f64) -> f64| {
+        let mut s = Stream(8);
+        let x: Vec<f64> = z.iter().map(|z| z + noise * s.normal()).collect();
+        let y: Vec<f64> = x.iter().zip(&z).map(|(x, z)| y(*x, *z) + 0.2 * s.normal()).collect();
+        let columns = [("x", &x[..]), ("y", &y[..]), ("z", &z[..])];
+        let (identification, effect) = learn_effect("z -> x; z -> y; x -> y", "x", &columns);
+        let texts: Vec<String> =
+            caveats(&identification, &effect, 2).iter().map(ToString::to_string).collect();
+        let factor = effect.interaction_factor();
+        assert_eq!(factor.is_some(), texts.iter().any(|text| text.contains("may interact")), "{texts:?}");
+        assert_eq!(factor.is_some_and(|f| f >= 1.5), texts.iter().any(|text| text.contains("support")));
+        factor
+    };
+    let interacting = factor(0.1, &|x, z| x - z + 0.5 * x * z).unwrap();
+    let curved = factor(0.1, &|x, z| (1.5 * x).sin() + z).unwrap();
+    assert!(interacting > 1.5 && curved > 1.0, "{interacting} {curved}");
+    assert!(factor(1.0, &|x, z| x + z).is_none());
 }

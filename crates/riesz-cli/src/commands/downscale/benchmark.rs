@@ -40,7 +40,7 @@ pub struct BenchmarkArgs {
 pub fn columns(
     args: &BenchmarkArgs,
     (saved, file): (&SavedModel, &str),
-    posterior: &Posterior<'_>,
+    posteriors: &[(f64, Posterior<'_>)],
     (rows, id): (OpenTable, Option<&String>),
     options: RowOptions<'_>,
 ) -> Result<Vec<(String, Cells)>> {
@@ -70,7 +70,7 @@ pub fn columns(
     let count_of_bag = counts(path, (bag, target), options.table)?;
     let (bags, codes) = columns.levels(bag)?;
     let bag_of_row: Vec<usize> = codes.iter().map(|code| *code as usize).collect();
-    let predictions = rates::with_intervals(posterior, &table)?;
+    let predictions = rates::predictions(posteriors, &table)?;
     let mut expected = vec![0.0; bags.len()];
     for ((rate, &b), weight) in predictions[0].iter().zip(&bag_of_row).zip(&weights) {
         expected[b] += weight * rate;

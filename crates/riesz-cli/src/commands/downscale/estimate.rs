@@ -66,8 +66,7 @@ pub fn average(
     seed: u64,
     console: &Console,
 ) -> Result<ModelAverage> {
-    let request = Args::of_samples(learn, hyperparameter_samples);
-    let (mixture, size) = request.mixture(aggregated, seed, console)?;
+    let (mixture, size) = mixture(learn, hyperparameter_samples, aggregated, seed, console)?;
     let fits: Vec<(f64, KernelExpansion, PosteriorCovariance)> = match mixture {
         Mixture::Numbers(fits) => fits.into_iter().map(|(w, fit)| (w, fit.model, fit.covariance)).collect(),
         Mixture::Counts(fits) => fits,
@@ -83,12 +82,89 @@ pub fn average(
     Ok(ModelAverage::new(models.collect(), effective_sample_size))
 }
 
+/// Refuses options of the fit with which there is no average.
+pub fn check_samples(learn: &Learn, hyperparameter_samples: usize) -> Result<()> {
+    if hyperparameter_samples == 1 {
+        return Err(Failure::input("--hyperparameter-samples 1 is no average: give 0 or at least 2"));
+    }
+    let conflicts = [
+        (learn.no_tuning, "--no-tuning, which keeps hyper-parameters as they are"),
+        (learn.published, "--published, which takes the best hyper-parameters"),
+        (learn.exact_totals, "--exact-totals"),
+        (learn.data.operator.regresses(), "--operator pseudo and two-sided"),
+    ];
+    match conflicts.into_iter().find(|(is_given, _)| *is_given && hyperparameter_samples > 0) {
+        Some((_, option)) => Err(Failure::input(format!(
+            "samples of hyper-parameters cannot be used with {option}: give --hyperparameter-samples 0"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The fits, and the effective number of samples.
+fn mixture(
+    learn: &Learn,
+    samples: usize,
+    aggregated: &Aggregated,
+    seed: u64,
+    console: &Console,
+) -> Result<(Mixture, Option<f64>)> {
+    let data = &aggregated.data;
+    let (conventions, profiles) = (learn.conventions(), learn.profiles());
+    let tuning = Tuning { conventions, profiles, ..Tuning::default() };
+    let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
+    if let Some(family) = aggregated.family.clone() {
+        let start = learn.start_counts(family, data, seed)?;
+        let fits = with_progress(console, &message, &tuning.progress, || -> riesz::Result<_> {
+            if learn.no_tuning {
+                return Ok((vec![(1.0, start.fit(data)?)], None));
+            }
+            let tuned = tuning.tune_counts(&start, data)?;
+            if samples == 0 {
+                return Ok((vec![(1.0, tuned.fit)], None));
+            }
+            let average = tuning.average_counts(&start, &tuned.processes(), data, samples, seed)?;
+            Ok((average.fits, Some(average.effective_sample_size)))
+        });
+        let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
+        let parts = fits.into_iter().map(|(weight, fit)| (weight, fit.model, fit.covariance));
+        return Ok((Mixture::Counts(parts.collect()), size));
+    }
+    if learn.inducing.or(data.usual_points()).is_some() {
+        return Err(Failure::input(
+            "fits through inducing points are neither averaged nor shared out to targets: use 'riesz \
+             downscale fit', or leave --inducing out",
+        ));
+    }
+    let start = learn.start(data)?;
+    let fits = with_progress(console, &message, &tuning.progress, || -> riesz::Result<_> {
+        if learn.no_tuning {
+            return Ok((vec![(1.0, start.fit(data)?)], None));
+        }
+        let tuned = tuning.tune(&start, data)?;
+        if samples == 0 {
+            return Ok((vec![(1.0, tuned.fit)], None));
+        }
+        let average = tuning.average(&start, &tuned.processes(), data, samples, seed)?;
+        Ok((average.fits, Some(average.effective_sample_size)))
+    });
+    let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
+    Ok((Mixture::Numbers(fits), size))
+}
+
 /// Fits, averages and writes the predictions.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    args.check()?;
+    check_samples(&args.learn, args.hyperparameter_samples)?;
     let aggregated = args.learn.checked_data(&console)?;
-    let (mixture, effective_size) = args.mixture(&aggregated, global.seed, &console)?;
+    if args.target_contributions && aggregated.family.is_some() {
+        return Err(Failure::input(
+            "--target-contributions cannot be used with counts, whose map is not linear in them: leave it \
+             out",
+        ));
+    }
+    let (mixture, effective_size) =
+        mixture(&args.learn, args.hyperparameter_samples, &aggregated, global.seed, &console)?;
     if let Some(warning) = effective_size.and_then(few_samples_warning) {
         console.warn(warning);
     }
@@ -107,7 +183,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             let posteriors: Vec<(f64, Posterior<'_>)> =
                 parts.iter().copied().map(posterior).collect::<Result<_>>()?;
             let names = rates::column_names(parts[0].1, &args.learn.data.target);
-            let cells = rates::mixture_predictions(&posteriors, &rows)?.into_iter().map(Cells::Numbers);
+            let cells = rates::predictions(&posteriors, &rows)?.into_iter().map(Cells::Numbers);
             columns.extend(names.into_iter().zip(cells));
         }
     }
@@ -116,94 +192,6 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 impl Args {
-    /// The request for samples without predictions.
-    pub fn of_samples(learn: &Learn, hyperparameter_samples: usize) -> Self {
-        Self {
-            learn: learn.clone(),
-            rows_file: None,
-            id: None,
-            hyperparameter_samples,
-            target_contributions: false,
-            output: None,
-        }
-    }
-
-    /// Refuses options of the fit with which there is no average.
-    pub fn check(&self) -> Result<()> {
-        let (learn, samples) = (&self.learn, self.hyperparameter_samples);
-        if samples == 1 {
-            return Err(Failure::input("--hyperparameter-samples 1 is no average: give 0 or at least 2"));
-        }
-        let conflicts = [
-            (learn.no_tuning, "--no-tuning, which keeps hyper-parameters as they are"),
-            (learn.published, "--published, which takes the best hyper-parameters"),
-            (learn.exact_totals, "--exact-totals"),
-            (learn.data.operator.regresses(), "--operator pseudo and two-sided"),
-        ];
-        match conflicts.into_iter().find(|(is_given, _)| *is_given && samples > 0) {
-            Some((_, option)) => Err(Failure::input(format!(
-                "samples of hyper-parameters cannot be used with {option}: give --hyperparameter-samples 0"
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    /// The fits, and the effective number of samples.
-    fn mixture(
-        &self,
-        aggregated: &Aggregated,
-        seed: u64,
-        console: &Console,
-    ) -> Result<(Mixture, Option<f64>)> {
-        let (learn, data, samples) = (&self.learn, &aggregated.data, self.hyperparameter_samples);
-        let (conventions, profiles) = (learn.conventions(), learn.profiles());
-        let tuning = Tuning { conventions, profiles, ..Tuning::default() };
-        let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
-        if let Some(family) = aggregated.family.clone() {
-            if self.target_contributions {
-                return Err(Failure::input(
-                    "--target-contributions cannot be used with counts, whose map is not linear in them: \
-                     leave it out",
-                ));
-            }
-            let start = learn.start_counts(family, data, seed)?;
-            let fits = with_progress(console, &message, &tuning.progress, || -> riesz::Result<_> {
-                if learn.no_tuning {
-                    return Ok((vec![(1.0, start.fit(data)?)], None));
-                }
-                let tuned = tuning.tune_counts(&start, data)?;
-                if samples == 0 {
-                    return Ok((vec![(1.0, tuned.fit)], None));
-                }
-                let average = tuning.average_counts(&start, &tuned.processes(), data, samples, seed)?;
-                Ok((average.fits, Some(average.effective_sample_size)))
-            });
-            let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
-            let parts = fits.into_iter().map(|(weight, fit)| (weight, fit.model, fit.covariance));
-            return Ok((Mixture::Counts(parts.collect()), size));
-        }
-        if learn.inducing.or(data.usual_points()).is_some() {
-            return Err(Failure::input(
-                "fits through inducing points are neither averaged nor shared out to targets: use 'riesz \
-                 downscale fit', or leave --inducing out",
-            ));
-        }
-        let start = learn.start(data)?;
-        let fits = with_progress(console, &message, &tuning.progress, || -> riesz::Result<_> {
-            if learn.no_tuning {
-                return Ok((vec![(1.0, start.fit(data)?)], None));
-            }
-            let tuned = tuning.tune(&start, data)?;
-            if samples == 0 {
-                return Ok((vec![(1.0, tuned.fit)], None));
-            }
-            let average = tuning.average(&start, &tuned.processes(), data, samples, seed)?;
-            Ok((average.fits, Some(average.effective_sample_size)))
-        });
-        let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
-        Ok((Mixture::Numbers(fits), size))
-    }
-
     /// The rows to predict, in the columns of the model, and the column that labels them.
     fn rows(
         &self,

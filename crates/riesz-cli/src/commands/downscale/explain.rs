@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz_report::map_explainer;
+use riesz_report::explain_map;
 
 use super::map_rows::{RowOptions, background_of, read_bags, rows_of, unit_of, warn_of_weights};
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::explain_run::Certificate;
-use crate::io::models::read_model;
+use crate::io::models::read_average;
 use crate::io::write::{Cells, TableWriter};
 
 /// The columns of the table other than the features.
@@ -63,8 +63,8 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
-    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
-    let model = &saved.model;
+    let read = read_average(&args.model, Some(&rows), &FeatureArgs::default())?.admitted(&args.cells)?;
+    let (saved, model) = (&read.best, &read.best.model);
     if model.outputs() != 1 {
         return Err(Failure::input(format!(
             "{} has {} outputs, and bags are explained for a map, which has one output: use 'riesz explain'",
@@ -75,12 +75,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let unit = unit_of(model, args.sum)?;
     warn_of_weights(model, args.weight.as_ref(), &console);
     let options = RowOptions { table: &args.table, cells: args.cells, console: &console };
-    let (columns, table, _) = rows_of(&saved, rows, (&[&args.bag], args.weight.as_ref()), options)?;
+    let (columns, table, _) = rows_of(saved, rows, (&[&args.bag], args.weight.as_ref()), options)?;
     let members = read_bags(&columns, &args.bag, args.weight.as_ref())?;
-    let background = background_of(&saved, args.background.as_deref(), options)?;
+    let background = background_of(saved, args.background.as_deref(), options)?;
     let progress = console.progress("explaining");
-    let explanation =
-        members.explained(&map_explainer(model, background.as_ref())?.explain(&table)?, unit)?;
+    let models = read.parts().into_iter().map(|part| (part.weight, part.model));
+    let explanation = members.explained(&explain_map(models, &table, background.as_ref())?, unit)?;
     drop(progress);
     let named = |name: String| match FIXED_COLUMNS.contains(&&name[..]) || name.starts_with("feature:") {
         true => format!("feature:{name}"),

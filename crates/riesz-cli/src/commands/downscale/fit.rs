@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::format::average::{self, SavedAverage};
-use riesz::format::model::{SavedModel, to_bytes};
+use riesz::format::model::SavedModel;
 use riesz::model_card::CardEntry;
 
 use super::estimate;
@@ -13,6 +12,7 @@ use crate::args::Global;
 use crate::commands::fit::written;
 use crate::console::Console;
 use crate::exit::{Failure, Result};
+use crate::io::models::ModelOrAverage;
 use crate::io::output::Output;
 
 /// Arguments of `downscale fit`.
@@ -59,7 +59,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     // The output is opened before the work, so that an unwritable path is reported first.
     let output = Output::open(Some(path))?;
     let samples = args.hyperparameter_samples;
-    estimate::Args::of_samples(&args.learn, samples).check()?;
+    estimate::check_samples(&args.learn, samples)?;
     let fitted = args.learn.fitted(global.seed, &console)?;
     let mut model = fitted.model;
     let average = match samples {
@@ -76,10 +76,6 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     model.model_card.push(CardEntry::new("kernel expression", args.learn.kernel_expression()));
     model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
     let summary = model.facts();
-    let saved = SavedModel { model, covariance: Some(fitted.covariance), groups: None };
-    let bytes = match average {
-        None => to_bytes(&saved)?,
-        Some(average) => average::to_bytes(&SavedAverage { best: saved, average })?,
-    };
-    written(&bytes, output, &summary, as_json, console)
+    let best = SavedModel { model, covariance: Some(fitted.covariance), groups: None };
+    written(&ModelOrAverage { best, average }.into_bytes()?, output, &summary, as_json, console)
 }

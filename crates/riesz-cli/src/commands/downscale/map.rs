@@ -7,14 +7,14 @@ use riesz::KernelExpansion;
 use riesz_report::{MapQuantity, PlotOptions, map_values, render_map};
 
 use super::map_rows::{Locations, MapData, RowOptions, background_of, facts, rows_of};
-use super::predict::posterior_of;
+use super::predict::posteriors_of;
 use super::report::{self, PageArgs};
 use crate::args::{CellArgs, FeatureArgs, Format, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::geojson::areas_of_rows;
-use crate::io::models::read_model;
+use crate::io::models::read_average;
 use crate::io::picture::drawn;
 use crate::output_format::MAPS;
 
@@ -113,8 +113,8 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
         _ => {}
     }
     let rows = args.table.source(&args.rows).open()?;
-    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
-    let posterior = posterior_of(&saved, &args.model.display().to_string())?;
+    let read = read_average(&args.model, Some(&rows), &FeatureArgs::default())?.admitted(&args.cells)?;
+    let (saved, posteriors) = (&read.best, posteriors_of(&read, &args.model.display().to_string())?);
     let quantity = args.quantity.as_deref().unwrap_or("mean");
     let shown = quantity_of(quantity, &saved.model)?;
     if !matches!(shown, MapQuantity::Feature(_)) && args.background.is_some() && !is_page {
@@ -123,16 +123,16 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     }
     let further: Vec<&String> = args.x.iter().chain(&args.y).chain(&args.id).chain(&args.page.bag).collect();
     let options = RowOptions { table: &args.table, cells: args.cells, console: &console };
-    let (columns, table, treated) = rows_of(&saved, rows, (&further, args.page.weight.as_ref()), options)?;
+    let (columns, table, treated) = rows_of(saved, rows, (&further, args.page.weight.as_ref()), options)?;
     let (locations, axes) = args.locations(&columns, &console)?;
-    let background = background_of(&saved, args.background.as_deref(), options)?;
+    let background = background_of(saved, args.background.as_deref(), options)?;
     let map_data = MapData { columns, table, locations, axes, background, facts: treated };
     if is_page {
         let files = facts(&args.model, &args.rows, args.background.as_ref())?;
-        return report::run(path, &args.page, (&map_data, files), (&posterior, &args.table), &console);
+        return report::run(path, &args.page, (&map_data, files), (&posteriors, &args.table), &console);
     }
     let progress = console.progress("computing the map");
-    let (values, title) = map_values(shown, &posterior, &map_data.table, map_data.background.as_ref())?;
+    let (values, title) = map_values(shown, &posteriors, &map_data.table, map_data.background.as_ref())?;
     drop(progress);
     let (axes, options) = (map_data.axes.each_ref().map(String::as_str), PlotOptions::default());
     drawn(path, render_map(map_data.locations.places(), &values, axes, &title, &options)?)

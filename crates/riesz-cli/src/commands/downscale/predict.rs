@@ -4,8 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::Posterior;
 use riesz::format::model::SavedModel;
+use riesz::model_average::{self, ModelPart};
+use riesz::{Posterior, PosteriorCovariance};
 
 use super::benchmark::{self, BenchmarkArgs};
 use super::map_rows::{RowOptions, labels, rows_of};
@@ -14,7 +15,7 @@ use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::input::OpenTable;
 use crate::io::model_rows::ModelRows;
-use crate::io::models::read_model;
+use crate::io::models::{ModelOrAverage, read_average};
 use crate::io::write::{Cells, TableWriter, row_labels};
 use crate::rates;
 
@@ -61,35 +62,37 @@ pub struct Args {
     pub cells: CellArgs,
 }
 
-/// The posterior of a map, which is a regression with one output.
-pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'s>> {
-    match &saved.covariance {
-        Some(covariance)
-            if covariance.is_of_data() && saved.model.classes.is_empty() && saved.model.outputs() == 1 =>
-        {
-            Ok(Posterior::new(&saved.model, covariance)?)
-        }
-        _ => Err(Failure::input(format!(
+/// The posterior of a map, which is a regression with one output; for an average the posterior of each model
+/// with its weight.
+pub fn posteriors_of<'s>(read: &'s ModelOrAverage, file: &str) -> Result<Vec<(f64, Posterior<'s>)>> {
+    let is_map = |part: &ModelPart<'_>| {
+        let is_of_data = part.covariance.is_some_and(PosteriorCovariance::is_of_data);
+        is_of_data && part.model.classes.is_empty() && part.model.outputs() == 1
+    };
+    let parts = read.parts();
+    let posteriors = if parts.iter().all(is_map) { model_average::posteriors(&parts)? } else { None };
+    posteriors.ok_or_else(|| {
+        Failure::input(format!(
             "{file} is not a map with a posterior, as 'riesz downscale fit' writes it: 'riesz predict' takes \
              other models"
-        ))),
-    }
+        ))
+    })
 }
 
 /// Predicts the rows in chunks.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
-    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
-    let posterior = posterior_of(&saved, &args.model.display().to_string())?;
+    let read = read_average(&args.model, Some(&rows), &FeatureArgs::default())?.admitted(&args.cells)?;
+    let (saved, posteriors) = (&read.best, posteriors_of(&read, &args.model.display().to_string())?);
     let options = RowOptions { table: &args.table, cells: args.cells, console: &console };
     if let Some(count) = args.samples {
-        return draws(args, (&saved, &posterior), rows, (count.get(), global), options);
+        return draws(args, (saved, &posteriors), rows, (count.get(), global), options);
     }
     if args.benchmark.bags.is_some() {
-        let model = (&saved, &args.model.display().to_string()[..]);
+        let model = (saved, &args.model.display().to_string()[..]);
         let columns =
-            benchmark::columns(&args.benchmark, model, &posterior, (rows, args.id.as_ref()), options)?;
+            benchmark::columns(&args.benchmark, model, &posteriors, (rows, args.id.as_ref()), options)?;
         let columns = columns.iter().map(|(name, cells)| (&name[..], cells.clone())).collect();
         return TableWriter::write_columns(args.output.as_deref(), format, columns);
     }
@@ -102,10 +105,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut done = 0;
     while let Some(table) = rows.next()? {
         let about = |e| Failure::from(e).about(&args.rows.display().to_string());
-        let cells = match rates::counted(model) {
-            Some(_) => rates::with_intervals(&posterior, &table),
-            None => rates::regression_predictions(&posterior, &table),
-        };
+        let cells = rates::predictions(&posteriors, &table);
         let (row_names, row_numbers) = rows.labels();
         let (label, labels) = row_labels(row_names, row_numbers);
         let numbers = cells.map_err(about)?.into_iter().map(Cells::Numbers);
@@ -129,7 +129,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 /// Writes joint draws of the map at all rows; of the rate or probability for counts.
 fn draws(
     args: &Args,
-    (saved, posterior): (&SavedModel, &Posterior<'_>),
+    (saved, posteriors): (&SavedModel, &[(f64, Posterior<'_>)]),
     rows: OpenTable,
     (count, global): (usize, &Global),
     options: RowOptions<'_>,
@@ -139,14 +139,14 @@ fn draws(
     let further: Vec<&String> = args.id.iter().collect();
     let (columns, table, _) = rows_of(saved, rows, (&further, None), options)?;
     let (label, labels) = labels(&columns, args.id.as_ref(), table.rows())?;
-    let samples = posterior.sample(&posterior.functionals_at(&table)?, count, global.seed)?;
+    let samples = model_average::sample(posteriors, &table, count, global.seed)?;
     let name = match rates::counted(model) {
         Some([rate, _]) => rate.to_string(),
         None => model.output_names[0].clone(),
     };
     let natural = |v: f64| if rates::counted(model).is_some() { model.link.inverse_link(v) } else { v };
     let lines = || (0..table.rows()).flat_map(|i| (0..count).map(move |d| (i, d)));
-    let values = lines().map(|(i, d)| natural(samples.values[0][(i, d)])).collect();
+    let values = lines().map(|(i, d)| natural(samples[0][(i, d)])).collect();
     let columns = vec![
         (&label[..], labels.repeated(count)),
         ("sample", Cells::Integers(lines().map(|(_, d)| d as i64).collect())),

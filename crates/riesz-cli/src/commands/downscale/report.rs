@@ -64,10 +64,10 @@ pub fn run(
     path: &Path,
     args: &PageArgs,
     (given, files): (&MapData, Vec<CardEntry>),
-    (posterior, table): (&Posterior<'_>, &TableArgs),
+    (posteriors, table): (&[(f64, Posterior<'_>)], &TableArgs),
     console: &Console,
 ) -> Result<()> {
-    let model = posterior.mean();
+    let model = posteriors[0].1.mean();
     let unit = unit_of(model, args.sum)?;
     let members = args.bag.as_ref().map(|bag| read_bags(&given.columns, bag, args.weight.as_ref()));
     let members = members.transpose()?;
@@ -77,7 +77,7 @@ pub fn run(
     let observed = members.as_ref().map(|members| args.observed(members, model.link, table, console));
     let observed = observed.transpose()?.flatten();
     let progress = console.progress("explaining the map");
-    let mut content = MapContent::new(posterior, &given.table, given.background.as_ref())?;
+    let mut content = MapContent::new(posteriors, &given.table, given.background.as_ref())?;
     drop(progress);
     content.explanation.provenance.run.extend(files);
     content.explanation.provenance.run.extend(given.facts.iter().cloned());

@@ -34,7 +34,7 @@ pub fn run(
             classes: None,
         },
         data,
-        kernel: args.kernel.clone(),
+        kernel: args.kernel().to_string(),
         standardised: !args.no_standardise,
         job,
     };

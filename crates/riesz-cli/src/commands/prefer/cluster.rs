@@ -8,7 +8,7 @@ use riesz::preference::Duels;
 use riesz::preference::clusters::{ClusterCount, Clusterer, ClusteringMethod, adjusted_rand};
 use riesz_report::{PlotOptions, render_preference_matrix};
 
-use super::fit::{Learn, Model, described, duels};
+use super::shared_fit::{Learn, Model, described, duels};
 use crate::args::Global;
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::{ValueEnum, ValueHint};
+use riesz::model_average;
 use riesz::preference::{
     AbilityRidge, BradleyTerry, Evaluation, LossDifference, Pair, ProbabilityScores, ScoreSummary, Split,
     TestDuels, times_of_levels,
 };
 use riesz::{ColumnKind, Link, Prediction};
 
-use super::fit::{Further, Learn, Model, described, duels};
 use super::predict::rows_in;
+use super::shared_fit::{Further, Learn, Model, described, duels};
 use crate::args::Global;
 use crate::console::Console;
 use crate::exit::{Failure, Result};
@@ -282,7 +283,8 @@ fn model_probabilities(
     let rows = rows_in(&fit.model, items, &pairs, test)?;
     let prediction = match &fit.average {
         Some(average) => {
-            average.predict(&rows.align_to(fit.model.columns())?, &AtomicBool::new(false))?.prediction
+            let rows = rows.align_to(fit.model.columns())?;
+            model_average::predict(&average.parts(), &rows, &AtomicBool::new(false))?
         }
         None => Prediction::new(&fit.model, fit.covariance.as_ref(), &rows)?,
     };

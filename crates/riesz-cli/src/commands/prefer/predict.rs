@@ -153,8 +153,7 @@ impl DuelRequest {
         outcome_args: Option<&OutcomeArgs>,
         console: &Console,
     ) -> Result<Meeting> {
-        let model = read_average(&self.model, None, &FeatureArgs::default())?;
-        let model = self.cells.admit_average(model)?;
+        let model = read_average(&self.model, None, &FeatureArgs::default())?.admitted(&self.cells)?;
         let saved = &model.best;
         let about = |e| Failure::from(e).about(&self.model.display().to_string());
         let sides = LeftRightColumns::from_columns(saved.model.columns()).map_err(about)?;

@@ -9,16 +9,16 @@ use clap::ValueHint;
 use riesz::format::model::recognises;
 use riesz::model_average::{ModelAverage, ModelPart};
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, LeftRightColumns, ModelEvidence, PairwiseLogOdds, PreferenceFit, Rankability,
-    RankingRequest, SpecR, UserEvidence,
+    AbilityRidge, BradleyTerry, LeftRightColumns, ModelEvidence, PreferenceFit, Rankability, RankingRequest,
+    SpecR, UserEvidence,
 };
 use riesz::table::UNKNOWN_LEVEL;
 use riesz::{ColumnKind, KernelExpansion, PosteriorCovariance};
 use riesz_report::{PlotOptions, render_ladder};
 
-use super::fit::{EffectArgs, Learn, Model, PreparedDuels, described, duels};
 use super::model_items::{items_of_model, rows_of_items};
 use super::rank_output::Ranking;
+use super::shared_fit::{EffectArgs, Learn, Model, PreparedDuels, described, duels};
 use crate::args::{CellArgs, FeatureArgs, Format, Global};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
@@ -124,12 +124,8 @@ impl Args {
         let request = self.ranking(seed);
         let drawn = request.progress.clone();
         let rows = rows_of_items(ranked.items, ranked.model())?;
-        let log_odds = ranked.parts.iter().map(|part| {
-            Ok((part.weight, PairwiseLogOdds::new(part.model, part.covariance, &rows, context)?))
-        });
-        let log_odds = log_odds.collect::<Result<Vec<_>>>()?;
-        let weighted: Vec<_> = log_odds.iter().map(|(weight, log_odds)| (*weight, log_odds)).collect();
-        Ok(with_progress(console, "drawing", &drawn, || request.summarise_average(&weighted))?)
+        let summary = || request.summarise_models(&ranked.parts, &rows, context);
+        Ok(with_progress(console, "drawing", &drawn, summary)?)
     }
 
     /// Ranks the items for each user of a model.
@@ -167,7 +163,7 @@ fn rank_model(args: &Args, seed: u64, console: &Console) -> Result<Ranking> {
         return Err(Failure::input(reason));
     }
     let cells = CellArgs::default();
-    let model = cells.admit_average(read_average(&learn.items, None, &FeatureArgs::default())?)?;
+    let model = read_average(&learn.items, None, &FeatureArgs::default())?.admitted(&cells)?;
     let saved = &model.best;
     let name = learn.items.display().to_string();
     let about = |e: riesz::Error| Failure::from(e).about(&name);
