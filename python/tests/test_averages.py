@@ -294,6 +294,8 @@ def test_the_command_line_averages(tmp_path):
     expected = mixture_moments(average, rows)
     np.testing.assert_allclose(printed[["y", "y_std"]].to_numpy().T, expected, rtol=1e-9)
     assert "effective sample size" in run(tmp_path, "inspect gp.riesz")
+    run(tmp_path, "explain gp.riesz new.csv --background train.csv -o e.json")
+    assert "agree" in run(tmp_path, "verify e.json --model gp.riesz --rows new.csv --background train.csv")
     run(tmp_path, "convert gp.riesz best.riesz")
     best = riesz.Expansion.load(tmp_path / "best.riesz")
     np.testing.assert_array_equal(best.predict(rows), average.best.predict(rows))

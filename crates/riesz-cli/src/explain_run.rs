@@ -70,7 +70,7 @@ pub struct Explaining<'a> {
 
 impl<'a> Explaining<'a> {
     /// Prepares a model that was [admitted](CellArgs::admit), with its file.
-    pub fn from_model(
+    fn from_model(
         model: (&'a SavedModel, &Path),
         rows: OpenTable,
         request: &ExplainRequest<'_>,

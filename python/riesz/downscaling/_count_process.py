@@ -67,9 +67,9 @@ class AggregateCountProcess(Downscaled):
     kernel : riesz.kernels.Kernel, optional
         Prior covariance of f; tuning starts from its parameters. The default is ``Constant(1) * RBF`` with
         the columns' standard deviations as length scales. Tuning compares it with Matérn kernels (ν = 5/2 and
-        3/2, products over columns) and the Laplacian kernel by their marginal likelihoods, because intervals
-        are too narrow where f is not as smooth as an RBF; averages include all of the four that are
-        plausible. A kernel that is given, and the RBF of ``published=True``, are compared with no other.
+        3/2, products over columns) by their marginal likelihoods, because intervals are too narrow where f
+        is not as smooth as an RBF; averages include all of the three that are plausible. A kernel that is
+        given, and the RBF of ``published=True``, are compared with no other.
     family : {"poisson", "binomial"}, default "poisson"
     operator : {"auto", "matched", "mediated"}, default "auto"
         How counts depend on rows. Counts whose bags have rows are matched. Other counts are mediated: the

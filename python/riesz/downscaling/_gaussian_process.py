@@ -60,9 +60,9 @@ class AggregateGaussianProcess(Downscaled):
     kernel : riesz.kernels.Kernel, optional
         Prior covariance of f; tuning starts from its parameters. The default is ``Constant(1) * RBF`` with
         the columns' standard deviations as length scales. Tuning compares it with Matérn kernels (ν = 5/2 and
-        3/2, products over columns) and the Laplacian kernel by their marginal likelihoods, because intervals
-        are too narrow where f is not as smooth as an RBF; averages include all of the four that are
-        plausible. A kernel that is given, and the RBF of ``published=True``, are compared with no other.
+        3/2, products over columns) by their marginal likelihoods, because intervals are too narrow where f
+        is not as smooth as an RBF; averages include all of the three that are plausible. A kernel that is
+        given, and the RBF of ``published=True``, are compared with no other.
     noise : float, default 0.03
         Variance of the noise of a target, where tuning starts. Like the kernel, with ``normalize_y`` in units
         of the targets' variance. Targets that are regressed on mediators have ``mediator_ridge`` instead.

@@ -85,8 +85,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         Kernel between items; tuning starts from its parameters. The default is that of the command line,
         ``rbf(ard)``: an :class:`riesz.kernels.RBF` with a length scale for each feature, which starts from
         the median distance between standardised items, times a ``Categorical`` of each column of categories.
-        Tuning compares it with Matérn kernels of smoothness 5/2 and 3/2 and the Laplacian kernel by their
-        marginal likelihoods.
+        Tuning compares it with Matérn kernels of smoothness 5/2 and 3/2 by their marginal likelihoods.
     ability : "auto" or bool, default "auto"
         Whether each item has an ability in addition to the effect of its features, as in Bradley and Terry's
         model. ``"auto"``: yes for the models "nested" and "utility", because intervals are too narrow where

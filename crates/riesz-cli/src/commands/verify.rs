@@ -21,7 +21,7 @@ use crate::exit::{Failure, Result};
 use crate::explain_run::{ExplainRequest, Explaining};
 use crate::io::input::{described, name_of};
 use crate::io::model_rows::ModelRows;
-use crate::io::models::{FileContent, read_any, read_model};
+use crate::io::models::{FileContent, read_any, read_average};
 use crate::io::output::write_all;
 use crate::program;
 use crate::question_args::asks_for_probabilities;
@@ -144,14 +144,17 @@ fn recompute(
         let explaining = Explaining::from_program(command, rows, &request, &quiet)?;
         return compare(stated, explaining, args.tolerance, selected, console);
     }
-    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
+    let read = read_average(&args.model, Some(&rows), &args.features)?.admitted(&args.cells)?;
     let request = ExplainRequest { game: &game, table: &table, features, cells, seed, variance };
     let Some(missing) = missing.filter(|_| !variance) else {
-        let explaining = Explaining::from_model((&saved, &args.model), rows, &request, &quiet)?;
+        let explaining = Explaining::new((&read, &args.model), rows, &request, &quiet)?;
         return compare(stated, explaining, args.tolerance, selected, console);
     };
-    let (model, probabilities) = (&saved.model, asks_for_probabilities(&game));
-    let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
+    if read.average.is_some() {
+        return Err(Failure::input(missing));
+    }
+    let (model, probabilities) = (&read.best.model, asks_for_probabilities(&game));
+    let function = PredictionFunction::new(model, read.best.covariance.as_ref(), probabilities);
     let (policy, width) = (args.cells.for_model(&model.support_points)?, model.columns().len());
     let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
     Ok(vec![

@@ -299,9 +299,8 @@ pub fn read_model(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs)
 /// The error of a command that does not take averages.
 fn average_refused(path: &Path, average: &ModelAverage) -> Failure {
     Failure::input(format!(
-        "{name} is an average of {} models over hyper-parameters, which only 'riesz predict', 'explain', \
-         'report', 'prefer' and 'downscale' take: write the model of the best hyper-parameters with 'riesz \
-         convert {name} best.riesz'",
+        "{name} is an average of {} models over hyper-parameters, and this command takes a single model: \
+         write that of the best hyper-parameters with 'riesz convert {name} best.riesz'",
         average.models.len(),
         name = name_of(path)
     ))

@@ -115,8 +115,10 @@ profiles! {
 }
 
 impl Profile {
-    /// Profiles for functions that are less smooth than those of the Gaussian profile: Matérn of order 5/2
-    /// and 3/2, and exponential. The functions of their processes have two derivatives, one, and none.
+    /// Matérn profiles of order 5/2 and 3/2: the functions of their processes have two derivatives, and one.
+    pub const MATERN: [Self; 2] = [Self::Matern52, Self::Matern32];
+
+    /// The [Matérn profiles](Self::MATERN), and the exponential profile, whose functions have no derivative.
     pub const ROUGHER: [Self; 3] = [Self::Matern52, Self::Matern32, Self::Exponential];
 }
 

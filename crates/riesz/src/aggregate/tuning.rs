@@ -81,7 +81,7 @@ impl Conventions {
     /// conventions compare none.
     pub fn rougher_profiles(self) -> Vec<Profile> {
         match self {
-            Self::Regularised => Profile::ROUGHER.to_vec(),
+            Self::Regularised => Profile::MATERN.to_vec(),
             Self::Published => Vec::new(),
         }
     }

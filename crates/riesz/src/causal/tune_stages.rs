@@ -24,7 +24,7 @@ const LATER_TREATMENTS: usize = 3;
 
 /// Profile of the kernels of the outcome. With a Gaussian profile bands are too narrow for functions that are
 /// not as smooth as a Gaussian process's, such as tanh(2t).
-const PROFILE: Profile = Profile::ROUGHER[0];
+const PROFILE: Profile = Profile::MATERN[0];
 
 /// Returns the priors of the regression of the outcome. In an effect of one stage that is averaged over
 /// covariates, the additive prior is one of them; it is the only one where covariates nearly determine a

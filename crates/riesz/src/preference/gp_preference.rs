@@ -151,13 +151,13 @@ impl PreferenceProcess {
     }
 
     /// Returns a process with the [default kernel](default_kernel) of these items, whose columns have these
-    /// units. Tuning compares its Gaussian profile with rougher ones, because with a Gaussian kernel
+    /// units. Tuning compares its Gaussian profile with Matérn profiles, because with a Gaussian kernel
     /// intervals are too narrow if utilities are not as smooth as its functions.
     ///
     /// # Errors
     /// As [`default_kernel`].
     pub fn with_default_kernel(items: &Table, units: &ColumnScaling) -> Result<Self> {
-        Ok(Self { profiles: Profile::ROUGHER.to_vec(), ..Self::new(default_kernel(items, units)?) })
+        Ok(Self { profiles: Profile::MATERN.to_vec(), ..Self::new(default_kernel(items, units)?) })
     }
 
     /// Returns the default number of draws for [`average`](Self::average). It is 64 for a tuned process and 5

@@ -275,19 +275,18 @@ fn profiles_are_chosen_by_their_evidence() {
         process.prior.items = process.prior.items.with_profile(profile);
         process.fit(&items, &duels).unwrap()
     };
-    let gaussian = tuned_with(Profile::Gaussian);
-    let [smoother, rough, random_walk] = Profile::ROUGHER.map(tuned_with);
+    let [gaussian, smoother, rough] =
+        [Profile::Gaussian, Profile::Matern52, Profile::Matern32].map(tuned_with);
     assert!(gaussian.log_marginal_likelihood + 3.0 < rough.log_marginal_likelihood);
     assert!(smoother.log_marginal_likelihood + 1.0 < rough.log_marginal_likelihood);
-    assert!(rough.log_marginal_likelihood < random_walk.log_marginal_likelihood);
-    process.profiles = Profile::ROUGHER.to_vec();
+    process.profiles = Profile::MATERN.to_vec();
     let chosen = process.fit(&items, &duels).unwrap();
-    assert!(chosen.prior.items.formula().contains("laplacian"), "{}", chosen.prior.items.formula());
-    let difference = chosen.log_marginal_likelihood - random_walk.log_marginal_likelihood;
+    assert!(chosen.prior.items.formula().contains("matern32"), "{}", chosen.prior.items.formula());
+    let difference = chosen.log_marginal_likelihood - rough.log_marginal_likelihood;
     assert!(difference.abs() < 1e-4, "{difference}");
     let landmarks = LandmarkProcess { tuning_pairs: 800, ..LandmarkProcess::new(process) };
     let fit = landmarks.fit(&items, &duels).unwrap();
-    assert!(!fit.function.prior.items.formula().contains("rbf"));
+    assert!(fit.function.prior.items.formula().contains("matern"));
 }
 
 /// Where tuning ends, the derivatives of the evidence and of the weakly informative priors, which are normal

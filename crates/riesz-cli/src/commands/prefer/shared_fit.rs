@@ -33,7 +33,7 @@ pub struct Learn {
     #[arg(value_hint = ValueHint::FilePath)]
     pub duels: Option<PathBuf>,
     /// Kernel between items, an expression; 'riesz fit --help-all' describes kernels [default: rbf(ard), or
-    /// the same with a Matérn or Laplacian profile if the duels are more likely under it]
+    /// the same with a Matérn profile if the duels are more likely under it]
     #[arg(long, value_name = "EXPR")]
     pub kernel: Option<String>,
     /// Use columns as they are instead of standardising them; each item counts once
