@@ -25,10 +25,10 @@ Examples:
   riesz downscale estimate rows.csv bags.csv --bag district --target rate --at new.csv -o map.csv
   riesz downscale estimate rows.csv bags.csv --bag district --target rate --target-contributions
 
-Fits as 'riesz downscale fit' does and predicts rows at once, without a model file, which holds one
-set of hyper-parameters. The predictions are averages over samples from the posterior of the
-hyper-parameters, weighted by their likelihood: with few targets their intervals are wider than
-those of the best hyper-parameters alone. The columns are those of 'riesz downscale predict'.")]
+Fits as 'riesz downscale fit --hyperparameter-samples' does and predicts rows at once, without a
+model file. The predictions are averages over samples from the posterior of the hyper-parameters,
+weighted by their likelihood: with few targets their intervals are wider than those of the best
+hyper-parameters alone. The columns are those of 'riesz downscale predict'.")]
 pub struct Args {
     /// The training data and the settings of the fit.
     #[command(flatten)]
