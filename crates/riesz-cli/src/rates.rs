@@ -1,6 +1,7 @@
 //! Predictions of models of counts, as columns of a table: rates of events, or probabilities of a success.
 
 use riesz::kernel_model::Link;
+use riesz::model_average;
 use riesz::{KernelExpansion, Matrix, NaturalScalePrediction, Posterior, Table};
 
 /// The two-sided 95 % quantile of the normal distribution.
@@ -47,16 +48,6 @@ fn with_intervals(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<
     Ok(vec![mean, median, low, high, latent, posterior.sd(rows)?.column(0)])
 }
 
-/// The posterior mean rate of each row, for posteriors with weights that add up to 1.
-pub fn mean_rates(parts: &[(f64, Posterior<'_>)], rows: &Table) -> riesz::Result<Vec<f64>> {
-    let mut rates = vec![0.0; rows.rows()];
-    for (weight, posterior) in parts {
-        let mean = NaturalScalePrediction::new(posterior, rows, NORMAL)?.mean;
-        rates.iter_mut().zip(mean).for_each(|(sum, rate)| *sum += weight * rate);
-    }
-    Ok(rates)
-}
-
 /// The rate of each row at the mean of the latent function, which is the rate's median.
 pub fn median_rates(model: &KernelExpansion, latent_mean: &Matrix) -> Vec<f64> {
     latent_mean.column(0).into_iter().map(|f| model.link.inverse_link(f)).collect()
@@ -89,7 +80,7 @@ fn mixture_predictions(parts: &[(f64, Posterior<'_>)], rows: &Table) -> riesz::R
     let natural = |latent: Vec<f64>| latent.into_iter().map(|f| model.link.inverse_link(f)).collect();
     if counted(model).is_some() {
         let [median, low, high] = [0.0, -NORMAL, NORMAL].map(|sds| natural(quantile(sds)));
-        return Ok(vec![mean_rates(parts, rows)?, median, low, high, mean, sd]);
+        return Ok(vec![model_average::natural_mean(parts, rows)?, median, low, high, mean, sd]);
     }
     Ok(vec![mean, sd, quantile(-NORMAL), quantile(NORMAL)])
 }

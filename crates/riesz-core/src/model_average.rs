@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicBool;
 
 use crate::error::{Error, Result};
-use crate::kernel_model::{KernelExpansion, argmax};
+use crate::kernel_model::{KernelExpansion, Link, argmax};
 use crate::linalg::Matrix;
 use crate::posterior::{Posterior, PosteriorCovariance};
-use crate::prediction::Prediction;
+use crate::prediction::{NaturalScalePrediction, Prediction};
 use crate::random::{Random, RngExt, SeedableRng, hash};
 use crate::table::Table;
 
@@ -84,7 +84,7 @@ impl ModelAverage {
 /// models. The class is the most probable one.
 ///
 /// # Errors
-/// As [`Prediction::new_with_control`]; [`Error::TooFew`] without models.
+/// Errors of [`Prediction::new_with_control`]; [`Error::TooFew`] without models.
 pub fn predict(parts: &[ModelPart<'_>], x: &Table, stop: &AtomicBool) -> Result<Prediction> {
     let predictions = parts
         .iter()
@@ -105,7 +105,7 @@ pub fn predict(parts: &[ModelPart<'_>], x: &Table, stop: &AtomicBool) -> Result<
 /// Returns the means over the models of f at the rows of `x`, rows × outputs.
 ///
 /// # Errors
-/// As [`KernelExpansion::predict`]; [`Error::TooFew`] without models.
+/// Errors of [`KernelExpansion::predict`]; [`Error::TooFew`] without models.
 pub fn mean(parts: &[ModelPart<'_>], x: &Table) -> Result<Matrix> {
     let outputs = parts.iter().map(|part| Ok((part.weight, part.model.predict(x)?)));
     let outputs = outputs.collect::<Result<Vec<_>>>()?;
@@ -115,7 +115,7 @@ pub fn mean(parts: &[ModelPart<'_>], x: &Table) -> Result<Matrix> {
 /// Returns the posteriors of the models with their weights; `None` if a model has none.
 ///
 /// # Errors
-/// As [`Posterior::new`].
+/// Errors of [`Posterior::new`].
 pub fn posteriors<'m>(parts: &[ModelPart<'m>]) -> Result<Option<Vec<(f64, Posterior<'m>)>>> {
     let posteriors = parts.iter().map(|part| {
         let posterior = part.covariance.map(|covariance| Posterior::new(part.model, covariance));
@@ -128,8 +128,11 @@ pub fn posteriors<'m>(parts: &[ModelPart<'m>]) -> Result<Option<Vec<(f64, Poster
 /// with weights that add up to 1. They include the differences between the models.
 ///
 /// # Errors
-/// As [`KernelExpansion::predict`] and [`Posterior::variance`]; [`Error::TooFew`] without posteriors.
+/// Errors of [`KernelExpansion::predict`] and [`Posterior::variance`]; [`Error::TooFew`] without posteriors.
 pub fn sd(posteriors: &[(f64, Posterior<'_>)], x: &Table) -> Result<Matrix> {
+    if let [(_, posterior)] = posteriors {
+        return posterior.sd(x);
+    }
     let outputs = posteriors.iter().map(|(weight, posterior)| Ok((*weight, posterior.mean().predict(x)?)));
     let outputs = outputs.collect::<Result<Vec<_>>>()?;
     let mean = weighted_sum(outputs.iter().map(|(weight, f)| Some((*weight, f)))).ok_or_else(no_models)?;
@@ -144,11 +147,28 @@ pub fn sd(posteriors: &[(f64, Posterior<'_>)], x: &Table) -> Result<Matrix> {
     Ok(sum)
 }
 
+/// Returns the means over the models of each row's output on its natural scale: a rate or a probability for
+/// models of counts.
+///
+/// # Errors
+/// Errors of [`KernelExpansion::predict`] and [`NaturalScalePrediction::new`].
+pub fn natural_mean(posteriors: &[(f64, Posterior<'_>)], x: &Table) -> Result<Vec<f64>> {
+    let mut means = vec![0.0; x.rows()];
+    for (weight, posterior) in posteriors {
+        let mean = match posterior.mean().link {
+            Link::Log | Link::Logit => NaturalScalePrediction::new(posterior, x, 0.0)?.mean,
+            _ => posterior.mean().predict(x)?.column(0),
+        };
+        means.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += weight * mean);
+    }
+    Ok(means)
+}
+
 /// Draws f at the rows of `x` jointly under a mixture of posteriors with weights that add up to 1. Each draw
 /// is one of a model that is drawn by its weight. Returns a matrix for each output, rows × draws.
 ///
 /// # Errors
-/// As [`Posterior::sample`]; [`Error::TooFew`] without posteriors.
+/// Errors of [`Posterior::sample`]; [`Error::TooFew`] without posteriors.
 pub fn sample(
     posteriors: &[(f64, Posterior<'_>)],
     x: &Table,

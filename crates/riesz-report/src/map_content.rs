@@ -5,10 +5,7 @@ use riesz::aggregate::{Bags, TargetUnit};
 use riesz::kernel_model::Link;
 use riesz::linalg::Sparse;
 use riesz::model_average;
-use riesz::{
-    Error, Exactness, Explainer, Explanation, KernelExpansion, NaturalScalePrediction, Posterior, Result,
-    Table,
-};
+use riesz::{Error, Exactness, Explainer, Explanation, KernelExpansion, Posterior, Result, Table};
 
 use crate::{DownscalePage, PageBags, Places};
 
@@ -42,7 +39,7 @@ fn explainer<'m>(model: &'m KernelExpansion, background: Option<&Table>) -> Resu
 /// functional game. The map is a mixture of models with weights that add up to 1.
 ///
 /// # Errors
-/// As [`Explainer::interventional`], [`Explainer::functional`], [`Explainer::explain`] and
+/// Errors of [`Explainer::interventional`], [`Explainer::functional`], [`Explainer::explain`] and
 /// [`Explanation::mixed`].
 pub fn explain_map<'m>(
     models: impl IntoIterator<Item = (f64, &'m KernelExpansion)>,
@@ -55,20 +52,6 @@ pub fn explain_map<'m>(
     if explained.len() == 1 { Ok(explained.remove(0).1) } else { Explanation::mixed(&explained) }
 }
 
-/// Returns the mean of the mapped quantity at each row on its natural scale: a rate or a probability for
-/// models of counts.
-fn natural_means(parts: &[(f64, Posterior<'_>)], rows: &Table) -> Result<Vec<f64>> {
-    let mut means = vec![0.0; rows.rows()];
-    for (weight, posterior) in parts {
-        let mean = match posterior.mean().link {
-            Link::Log | Link::Logit => NaturalScalePrediction::new(posterior, rows, 0.0)?.mean,
-            _ => posterior.mean().predict(rows)?.column(0),
-        };
-        means.iter_mut().zip(mean).for_each(|(sum, mean)| *sum += weight * mean);
-    }
-    Ok(means)
-}
-
 fn models<'m>(parts: &[(f64, Posterior<'m>)]) -> impl Iterator<Item = (f64, &'m KernelExpansion)> {
     parts.iter().map(|(weight, posterior)| (*weight, posterior.mean()))
 }
@@ -78,14 +61,18 @@ impl MapContent {
     /// with weights that add up to 1.
     ///
     /// # Errors
-    /// As [`explain_map`] and [`model_average::sd`].
+    /// Errors of [`explain_map`] and [`model_average::sd`].
     pub fn new(parts: &[(f64, Posterior<'_>)], rows: &Table, background: Option<&Table>) -> Result<Self> {
         let Some((_, first)) = parts.first() else {
             return Err(Error::too_few("the list of models", 1, "model is"));
         };
         let explanation = explain_map(models(parts), rows, background)?;
         let sd = model_average::sd(parts, rows)?.column(0);
-        let (mean, model) = (natural_means(parts, rows)?, first.mean());
+        let model = first.mean();
+        let mean = match model.link {
+            Link::Log | Link::Logit => model_average::natural_mean(parts, rows)?,
+            _ => explanation.predictions.clone(),
+        };
         // The map shows rates or probabilities, but the output's name is "log rate of …" or "log odds of …".
         let output = &model.output_names[0];
         let quantity = match model.link {
@@ -317,7 +304,7 @@ pub fn map_values(
                 Link::Logit => "probability".to_string(),
                 _ => output.clone(),
             };
-            (natural_means(parts, rows)?, name)
+            (model_average::natural_mean(parts, rows)?, name)
         }
         MapQuantity::Feature(j) => {
             let explanation = explain_map(models(parts), rows, background)?;

@@ -162,11 +162,10 @@ impl Args {
         let raw = self.no_standardise && kind.settings.iter().any(|setting| setting.name == "normalize_y");
         let raw = raw.then(|| ("normalize_y".to_string(), false.into()));
         let is_averaged = self.settings.value("n_hyperparameter_samples").is_some_and(|n| *n != 0);
-        let profiles = is_averaged && self.kernel.is_none() && self.settings.value("n_landmarks").is_none();
-        let settings = match profiles {
-            true => self.settings.clone().or("rougher_profiles", true.into()),
-            false => self.settings.clone(),
-        };
+        let mut settings = self.settings.clone();
+        if is_averaged && self.kernel.is_none() && self.settings.value("n_landmarks").is_none() {
+            settings = settings.or("rougher_profiles", true.into());
+        }
         let values = settings.to_pairs().chain(raw);
         kind.values(values).map_err(|error| self.settings.with_option(error))
     }

@@ -128,7 +128,7 @@ impl<'m> PredictionRequest<'m> {
             let columns = match &self.posteriors {
                 None => vec![rates::median_rates(self.model, &outputs()?)],
                 Some(posteriors) if self.std => rates::predictions(posteriors, table)?,
-                Some(posteriors) => vec![rates::mean_rates(posteriors, table)?],
+                Some(posteriors) => vec![model_average::natural_mean(posteriors, table)?],
             };
             let names = rates::names(counted).into_iter().take(columns.len()).collect();
             return Ok((names, columns.into_iter().map(Cells::Numbers).collect()));

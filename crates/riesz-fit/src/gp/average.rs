@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::kernel::Parameter;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, add_multiple, differences, dot, symmetric_eigen};
-use crate::model_average::{ModelAverage, WeightedModel};
+use crate::model_average::{self, ModelAverage, WeightedModel};
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
@@ -376,16 +376,9 @@ impl<F: WithPosterior> PosteriorMixture<F> {
     /// # Errors
     /// As [`KernelExpansion::predict`](riesz_core::KernelExpansion::predict).
     pub fn predict(&self, x: &Table) -> Result<(Matrix, Matrix)> {
+        let posteriors: Vec<_> = self.fits.iter().map(|(weight, fit)| (*weight, fit.posterior())).collect();
         let means = self.expectation(|fit| fit.posterior().mean().predict(x))?;
-        let mut sd = self.expectation(|fit| {
-            let posterior = fit.posterior();
-            let (fit_means, mut variances) = (posterior.mean().predict(x)?, posterior.variance(x)?);
-            let entries = variances.data_mut().iter_mut().zip(fit_means.data()).zip(means.data());
-            entries.for_each(|((variance, fit_mean), mean)| *variance += (fit_mean - mean).powi(2));
-            Ok(variances)
-        })?;
-        sd.data_mut().iter_mut().for_each(|variance| *variance = variance.sqrt());
-        Ok((means, sd))
+        Ok((means, model_average::sd(&posteriors, x)?))
     }
 
     /// Returns the average as models for predictions and files.

@@ -210,7 +210,7 @@ impl RankingRequest {
     /// of utilities are those of normal distributions with the mixture's means and variances.
     ///
     /// # Errors
-    /// As [`PairwiseLogOdds::new`] and [`summarise_log_odds`](Self::summarise_log_odds).
+    /// Errors of [`PairwiseLogOdds::new`] and [`summarise_log_odds`](Self::summarise_log_odds).
     pub fn summarise_models(
         &self,
         parts: &[ModelPart<'_>],
