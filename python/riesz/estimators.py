@@ -1288,9 +1288,13 @@ class _Tuned:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _tune(self, model, X, names, target, **settings):
-        samples = hyperparameter_samples(self.n_hyperparameter_samples, 0, self.optimizer)
         settings["fixed_kernel"] = self.optimizer is None
-        settings["n_hyperparameter_samples"] = samples or 0
+        # By default the core averages over the profiles of the kernel "auto", for few rows.
+        is_default = (
+            isinstance(self.n_hyperparameter_samples, str) and self.n_hyperparameter_samples == "auto"
+        )
+        samples = hyperparameter_samples(self.n_hyperparameter_samples, 0, self.optimizer)
+        settings["n_hyperparameter_samples"] = None if is_default else samples or 0
         # Classifiers through landmarks have the kernel's own profile.
         settings["rougher_profiles"] = self._is_automatic() and getattr(self, "n_landmarks", None) is None
         settings["restarts"] = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
@@ -1348,12 +1352,13 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         The number of targets, which must be that of ``y``. scikit-learn needs it for draws before the fit,
         which riesz does not have.
     random_state : int, RandomState or None
-    n_hyperparameter_samples : int, default 0
-        Number of samples of the hyper-parameters from their posterior over which predictions are averaged, 64
-        for example; 0 takes the best ones. Intervals then include the uncertainty of the hyper-parameters,
-        which matters for few rows. Their priors are weakly informative and centered at the start values, so
-        give a kernel with plausible ones, such as ``"auto"``, with which averages include all plausible
-        profiles. A sample takes as long as a fit without tuning.
+    n_hyperparameter_samples : int or "auto"
+        Number of samples of the hyper-parameters from their posterior over which predictions are averaged; 0
+        takes the best ones. Intervals then include the uncertainty of the hyper-parameters, which matters for
+        few rows. Their priors are weakly informative and centered at the start values, so give a kernel with
+        plausible ones, such as ``"auto"``, with which averages include all plausible profiles. A sample takes
+        as long as a fit without tuning. ``"auto"``, the default, is 64 for 5 to 300 rows with the kernel
+        ``"auto"``, and otherwise 0.
     n_inducing : int, default None
         Number of inducing points (Titsias 2009), for many rows. The points are means of clusters of rows, and
         the cost grows linearly with the rows instead of with their cube. Tuning uses at most 20,000 rows.
@@ -1410,7 +1415,7 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         copy_X_train: bool = True,
         n_targets: int | None = None,
         random_state: RandomState = None,
-        n_hyperparameter_samples: int = 0,
+        n_hyperparameter_samples: int | Literal["auto"] = "auto",
         n_inducing: int | None = None,
         columns: ColumnChoices | None = None,
     ) -> None:
@@ -1535,7 +1540,7 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         For pairs of classes use ``sklearn.multiclass.OneVsOneClassifier``.
     n_jobs : None or -1
         Without effect: the fit runs on all cores.
-    n_hyperparameter_samples : int, default 0
+    n_hyperparameter_samples : int or "auto"
         Number of samples of the hyper-parameters over which predictions are averaged, described at
         :class:`GaussianProcessRegressor`; 0 takes the best ones. Not with ``n_landmarks``.
     n_landmarks : int, default None
@@ -1582,7 +1587,7 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         random_state: RandomState = None,
         multi_class: str = "one_vs_rest",
         n_jobs: int | None = None,
-        n_hyperparameter_samples: int = 0,
+        n_hyperparameter_samples: int | Literal["auto"] = "auto",
         n_landmarks: int | None = None,
         columns: ColumnChoices | None = None,
     ) -> None:

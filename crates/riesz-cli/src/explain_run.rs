@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use riesz::explainer::PredictionFunction;
 use riesz::format::explanation_json::{self, SavedExplanation};
 use riesz::format::model::SavedModel;
+use riesz::model_average;
 use riesz::model_card::CardEntry;
 use riesz::question::Subject;
 use riesz::{ClassDecisions, Error, Exactness, Explainer, Explanation, Matrix, Prediction, Question, Table};
@@ -20,7 +21,7 @@ use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::input::{OpenTable, described};
 use crate::io::model_rows::ModelRows;
-use crate::io::models::ModelOrAverage;
+use crate::io::models::{MODELS_OF_AVERAGE, ModelOrAverage};
 use crate::io::output::Output;
 use crate::program::{self, ProgramError};
 use crate::question_args::{
@@ -53,8 +54,8 @@ type Explain<'a> = Box<dyn FnMut(&Table, &[usize]) -> Result<Explanation> + 'a>;
 /// A model or a program that is ready to explain the rows of a table.
 pub struct Explaining<'a> {
     explain: Explain<'a>,
-    /// The model; `None` for a program or an average, or if the variance is explained.
-    saved: Option<&'a SavedModel>,
+    /// The model; `None` for a program, or if the variance is explained.
+    model: Option<&'a ModelOrAverage>,
     /// Whether class probabilities are explained.
     probabilities: bool,
     rows: ModelRows,
@@ -69,40 +70,6 @@ pub struct Explaining<'a> {
 }
 
 impl<'a> Explaining<'a> {
-    /// Prepares a model that was [admitted](CellArgs::admit), with its file.
-    fn from_model(
-        model: (&'a SavedModel, &Path),
-        rows: OpenTable,
-        request: &ExplainRequest<'_>,
-        console: &Console,
-    ) -> Result<Self> {
-        if !request.variance
-            && let Some(reason) = prediction_reason(request.game, model.0)?
-        {
-            return Self::from_predictions(model, rows, request, &reason, console);
-        }
-        let Prepared { explainer, probabilities, rows, facts, width, .. } =
-            Prepared::new(model, rows, request, None, console)?;
-        let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
-        let (has_orders, variance) = (settings.value("n_orders").is_some(), request.variance);
-        let explain = Box::new(move |table: &Table, _: &[usize]| {
-            let explained =
-                if variance { explainer.explain_variance(table) } else { explainer.explain(table) };
-            explained.map_err(|error| settings.about_rows(error, &name))
-        });
-        Ok(Self {
-            explain,
-            // A variance has no class decisions.
-            saved: (!variance).then_some(model.0),
-            probabilities,
-            rows,
-            selected: None,
-            has_orders,
-            facts,
-            width,
-        })
-    }
-
     /// Prepares a model or an average that was [admitted](ModelOrAverage::admitted), with its file. The
     /// values of an average are means of those of its models.
     pub fn new(
@@ -111,48 +78,53 @@ impl<'a> Explaining<'a> {
         request: &ExplainRequest<'_>,
         console: &Console,
     ) -> Result<Self> {
-        let best = (&model.best, file);
-        if model.average.is_none() {
-            return Self::from_model(best, rows, request, console);
-        }
-        let refused = |reason: &str| {
+        let variance = request.variance;
+        let of_one_model = [("--variance", variance), ("--robustness", request.game.robustness.is_some())];
+        if let (Some(_), Some((option, _))) = (&model.average, of_one_model.iter().find(|(_, given)| *given))
+        {
             let name = file.display();
-            Err(Failure::input(format!("{name} is an average of models over hyper-parameters: {reason}")))
+            return Err(Failure::input(format!(
+                "{option} is about one model, and {name} is an average over hyper-parameters: leave it out, \
+                 or write its best model with 'riesz convert {name} best.riesz'"
+            )));
+        }
+        if !variance && let Some(reason) = prediction_reason(request.game, model)? {
+            return Self::from_predictions((model, file), rows, request, &reason, console);
+        }
+        let Prepared { explainer, question, probabilities, rows, mut facts, width } =
+            Prepared::new((&model.best, file), rows, request, None, console)?;
+        let explainers = match model.average {
+            None => vec![(1.0, explainer)],
+            Some(_) => {
+                let explainers = model.parts().into_iter().map(|part| {
+                    let explainer = Explainer::new(part.model, question.clone())?;
+                    Ok((part.weight, explainer.with_posterior(part.covariance)?))
+                });
+                explainers.collect::<riesz::Result<Vec<_>>>()?
+            }
         };
-        if request.variance {
-            return refused("--variance explains the variance of one model: leave it out");
+        if explainers.len() > 1 {
+            facts.push(CardEntry::new(MODELS_OF_AVERAGE, explainers.len()));
         }
-        if let Some(reason) = prediction_reason(request.game, best.0)? {
-            return refused(&format!("its values are computed from kernels, but {reason}"));
-        }
-        let Prepared { question, probabilities, rows, mut facts, width, .. } =
-            Prepared::new(best, rows, request, None, console)?;
-        if probabilities {
-            return refused("its probabilities are not explained: leave --probabilities out");
-        }
-        let explainers = model.parts().into_iter().map(|part| {
-            let explainer = Explainer::new(part.model, question.clone())?.with_posterior(part.covariance)?;
-            Ok((part.weight, explainer))
-        });
-        let explainers = explainers.collect::<riesz::Result<Vec<_>>>()?;
-        facts.push(CardEntry::new("models of the average over hyper-parameters", explainers.len()));
         let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
         let has_orders = settings.value("n_orders").is_some();
         let explain = Box::new(move |table: &Table, _: &[usize]| {
             let explain_part = |(weight, explainer): &(f64, Explainer<'_>)| {
-                explainer.explain(table).map(|explanation| (*weight, explanation))
+                let explained =
+                    if variance { explainer.explain_variance(table) } else { explainer.explain(table) };
+                explained.map(|explanation| (*weight, explanation))
             };
             let parts = explainers.iter().map(explain_part).collect::<riesz::Result<Vec<_>>>();
-            let mixed = parts.and_then(|parts| Explanation::mixed(&parts));
-            mixed.map_err(|error| settings.about_rows(error, &name))
+            parts.and_then(Explanation::mixed).map_err(|error| settings.about_rows(error, &name))
         });
-        let (saved, selected) = (None, None);
-        Ok(Self { explain, saved, probabilities, rows, selected, has_orders, facts, width })
+        // A variance has no class decisions.
+        let model = (!variance).then_some(model);
+        Ok(Self { explain, model, probabilities, rows, selected: None, has_orders, facts, width })
     }
 
     /// Prepares a model whose values are computed from its own predictions, for the given reason.
     fn from_predictions(
-        (saved, file): (&'a SavedModel, &Path),
+        (models, file): (&'a ModelOrAverage, &Path),
         rows: OpenTable,
         request: &ExplainRequest<'_>,
         reason: &str,
@@ -166,6 +138,7 @@ impl<'a> Explaining<'a> {
         {
             return Err(Failure::input(format!("--{option} needs values from the kernel: {reason}")));
         }
+        let saved = &models.best;
         let (tables, subject) = ((request.table, request.cells), Subject::Function);
         let (question, question_entries) =
             question_about_model(request.game, tables, (saved, subject), request.seed, console)?;
@@ -173,12 +146,14 @@ impl<'a> Explaining<'a> {
         let mut facts = vec![CardEntry::new("model file", described(file)?), rows_fact(&rows)?];
         facts.extend(question_entries);
         facts.push(CardEntry::new("values are from predictions", reason));
+        let count = models.parts().len();
+        facts.extend((count > 1).then(|| CardEntry::new(MODELS_OF_AVERAGE, count)));
         let (model, probabilities) = (&saved.model, asks_for_probabilities(request.game));
         let players = question.players_of(model.columns()).players().len();
         let width = model.columns().len() + 2 * (players + 4) * model.outputs().max(model.classes.len());
         let policy = request.cells.for_model(&model.support_points)?;
         let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
-        let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
+        let function = PredictionFunction::new(model, models.parts(), probabilities);
         let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
         let has_orders = settings.value("n_orders").is_some();
         let explain = Box::new(move |table: &Table, numbers: &[usize]| {
@@ -188,7 +163,7 @@ impl<'a> Explaining<'a> {
         });
         Ok(Self {
             explain,
-            saved: Some(saved),
+            model: Some(models),
             probabilities,
             rows,
             selected: None,
@@ -241,7 +216,7 @@ impl<'a> Explaining<'a> {
         });
         Ok(Self {
             explain,
-            saved: None,
+            model: None,
             probabilities: false,
             rows,
             selected: None,
@@ -254,6 +229,29 @@ impl<'a> Explaining<'a> {
     /// Explains only the rows with these numbers; their values do not depend on the other rows.
     pub fn restricted_to(self, rows: HashSet<usize>) -> Self {
         Self { selected: Some(rows), ..self }
+    }
+
+    /// The decisions of a classifier for the rows of an explanation.
+    fn decisions(
+        &self,
+        model: &ModelOrAverage,
+        explanation: &Explanation,
+        table: &Table,
+    ) -> Result<Option<ClassDecisions>> {
+        let (SavedModel { model: best, covariance, .. }, stop) = (&model.best, AtomicBool::new(false));
+        if self.probabilities {
+            let predicted = model_average::predict(&model.parts(), table, &stop)?;
+            return Ok(Some(ClassDecisions::of_probabilities(best, &predicted)));
+        }
+        let predicted = match model.average {
+            Some(_) => model_average::predict(&model.parts(), table, &stop)?,
+            None => {
+                let predictions = explanation.predictions.clone();
+                let outputs = Matrix::from_row_major(table.rows(), best.outputs(), predictions);
+                Prediction::of_outputs(best, covariance.as_ref(), table, outputs, &stop)?
+            }
+        };
+        Ok(ClassDecisions::new(best, &predicted))
     }
 
     /// Explains the rows in chunks, and passes each chunk to `take`, with row numbers that count from the
@@ -282,23 +280,10 @@ impl<'a> Explaining<'a> {
             explanation.row_numbers = numbers;
             done += explanation.rows();
             unused_orders |= self.has_orders && matches!(explanation.exactness, Exactness::Exact { .. });
-            let decisions = match self.saved {
-                Some(saved) if decide && !saved.model.classes.is_empty() => {
-                    let (model, covariance) = (&saved.model, saved.covariance.as_ref());
-                    if self.probabilities {
-                        Some(ClassDecisions::of_probabilities(
-                            model,
-                            &Prediction::new(model, covariance, &table)?,
-                        ))
-                    } else {
-                        let predictions = explanation.predictions.clone();
-                        let outputs = Matrix::from_row_major(table.rows(), model.outputs(), predictions);
-                        let stop = AtomicBool::new(false);
-                        let predicted = Prediction::of_outputs(model, covariance, &table, outputs, &stop)?;
-                        ClassDecisions::new(model, &predicted)
-                    }
-                }
-                _ => None,
+            let model = self.model.filter(|model| decide && !model.best.model.classes.is_empty());
+            let decisions = match model {
+                Some(model) => self.decisions(model, &explanation, &table)?,
+                None => None,
             };
             take(SavedExplanation { explanation, decisions })?;
             progress.say(format!("{done} rows explained"));

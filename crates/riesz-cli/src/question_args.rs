@@ -16,6 +16,7 @@ use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::input::{described, read_file};
 use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
+use crate::io::models::ModelOrAverage;
 use crate::io::names::listed_columns;
 
 /// The provenance entry of the given settings.
@@ -30,7 +31,7 @@ pub fn asks_for_probabilities(args: &GameArgs) -> bool {
 
 /// The reason why values are computed from the model's predictions, as for any function: the model has no
 /// exact values, or an estimator is requested. `None` if the values come from the model's kernel.
-pub fn prediction_reason(args: &GameArgs, saved: &SavedModel) -> Result<Option<String>> {
+pub fn prediction_reason(args: &GameArgs, model: &ModelOrAverage) -> Result<Option<String>> {
     let against_rows = match args.settings.value("game").and_then(serde_json::Value::as_str) {
         None => source(args).is_some(),
         Some(game) => ["interventional", "baseline"].contains(&game) && source(args).is_some(),
@@ -41,10 +42,9 @@ pub fn prediction_reason(args: &GameArgs, saved: &SavedModel) -> Result<Option<S
     if !against_rows {
         return Ok(None);
     }
-    let columns = saved.model.columns();
-    let groups = args.groups.as_deref().map(|text| read_groups(text, columns)).transpose()?;
-    let probabilities = asks_for_probabilities(args);
-    let function = PredictionFunction::new(&saved.model, saved.covariance.as_ref(), probabilities);
+    let saved = &model.best;
+    let groups = args.groups.as_deref().map(|text| read_groups(text, saved.model.columns())).transpose()?;
+    let function = PredictionFunction::new(&saved.model, model.parts(), asks_for_probabilities(args));
     let refusal = function.without_exact_values(groups.or_else(|| saved.groups.clone()));
     Ok(refusal.map(|refusal| refusal.to_string()))
 }

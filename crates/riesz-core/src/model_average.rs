@@ -42,6 +42,13 @@ pub struct ModelPart<'m> {
     pub covariance: Option<&'m PosteriorCovariance>,
 }
 
+impl<'m> ModelPart<'m> {
+    /// A single model with the weight 1.
+    pub fn single(model: &'m KernelExpansion, covariance: Option<&'m PosteriorCovariance>) -> Self {
+        Self { weight: 1.0, model, covariance }
+    }
+}
+
 /// The effective sample size below which an average is rough.
 const FEW_SAMPLES: f64 = 10.0;
 
@@ -107,6 +114,9 @@ pub fn predict(parts: &[ModelPart<'_>], x: &Table, stop: &AtomicBool) -> Result<
 /// # Errors
 /// Errors of [`KernelExpansion::predict`]; [`Error::TooFew`] without models.
 pub fn mean(parts: &[ModelPart<'_>], x: &Table) -> Result<Matrix> {
+    if let [part] = parts {
+        return part.model.predict(x);
+    }
     let outputs = parts.iter().map(|part| Ok((part.weight, part.model.predict(x)?)));
     let outputs = outputs.collect::<Result<Vec<_>>>()?;
     weighted_sum(outputs.iter().map(|(weight, f)| Some((*weight, f)))).ok_or_else(no_models)
@@ -133,18 +143,43 @@ pub fn sd(posteriors: &[(f64, Posterior<'_>)], x: &Table) -> Result<Matrix> {
     if let [(_, posterior)] = posteriors {
         return posterior.sd(x);
     }
-    let outputs = posteriors.iter().map(|(weight, posterior)| Ok((*weight, posterior.mean().predict(x)?)));
-    let outputs = outputs.collect::<Result<Vec<_>>>()?;
-    let mean = weighted_sum(outputs.iter().map(|(weight, f)| Some((*weight, f)))).ok_or_else(no_models)?;
-    let mut sum = Matrix::zeros(mean.rows(), mean.cols());
-    for ((weight, posterior), (_, outputs)) in posteriors.iter().zip(&outputs) {
-        let mut variance = posterior.variance(x)?;
-        let entries = variance.data_mut().iter_mut().zip(outputs.data());
-        entries.zip(mean.data()).for_each(|((variance, f), mean)| *variance += (f - mean).powi(2));
-        sum.add_times(*weight, &variance);
+    let moments = posteriors
+        .iter()
+        .map(|(weight, posterior)| Ok((*weight, posterior.mean().predict(x)?, Some(posterior.sd(x)?))));
+    let (_, sd) = mixture_moments(moments.collect::<Result<_>>()?)?;
+    sd.ok_or_else(no_models)
+}
+
+/// Returns the mean of a mixture with these weights, means and standard deviations, and its standard
+/// deviations, which include the differences between the means; `None` if some are missing.
+///
+/// # Errors
+/// [`Error::TooFew`] without parts.
+pub fn mixture_moments(mut parts: Vec<(f64, Matrix, Option<Matrix>)>) -> Result<(Matrix, Option<Matrix>)> {
+    if parts.len() == 1 {
+        let (_, mean, sd) = parts.remove(0);
+        return Ok((mean, sd));
     }
-    sum.data_mut().iter_mut().for_each(|variance| *variance = variance.sqrt());
-    Ok(sum)
+    let Some((_, first, _)) = parts.first() else {
+        return Err(no_models());
+    };
+    let mut mean = Matrix::zeros(first.rows(), first.cols());
+    parts.iter().for_each(|(weight, values, _)| mean.add_times(*weight, values));
+    let mut variance = Some(Matrix::zeros(first.rows(), first.cols()));
+    for (weight, values, sd) in &parts {
+        variance = variance.zip(sd.as_ref()).map(|(mut sum, sd)| {
+            let moments = sd.data().iter().zip(values.data()).zip(mean.data());
+            sum.data_mut()
+                .iter_mut()
+                .zip(moments)
+                .for_each(|(sum, ((sd, value), mean))| *sum += weight * (sd * sd + (value - mean).powi(2)));
+            sum
+        });
+    }
+    if let Some(variance) = &mut variance {
+        variance.data_mut().iter_mut().for_each(|variance| *variance = variance.sqrt());
+    }
+    Ok((mean, variance))
 }
 
 /// Returns the means over the models of each row's output on its natural scale: a rate or a probability for

@@ -14,8 +14,8 @@ pub mod global;
 pub mod question;
 
 pub(crate) use riesz_core::{
-    coalition_structure, control, error, index, kernel, kernel_model, linalg, memory, model_card, posterior,
-    prediction, random, setting_schema, simd, table,
+    coalition_structure, control, error, index, kernel, kernel_model, linalg, memory, model_average,
+    model_card, posterior, prediction, random, setting_schema, simd, table,
 };
 
 pub use embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};

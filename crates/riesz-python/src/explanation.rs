@@ -266,7 +266,7 @@ impl Explanation {
     #[staticmethod]
     fn mixed(py: Python<'_>, parts: Vec<(f64, Py<Self>)>) -> PyResult<Self> {
         let parts: Vec<_> = parts.iter().map(|(weight, part)| (*weight, part.get().inner.clone())).collect();
-        Ok(Self::new(py.detach(|| riesz::Explanation::mixed(&parts)).map_err(raise)?, None))
+        Ok(Self::new(py.detach(|| riesz::Explanation::mixed(parts)).map_err(raise)?, None))
     }
 
     /// The duels of the rows, as JSON; `None` for other models.

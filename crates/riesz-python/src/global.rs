@@ -5,9 +5,10 @@ use std::sync::Arc;
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use riesz::global::{Components, Curve, Labels, Sage, SampledSensitivity, Sensitivity, Shares};
+use riesz::global::{AverageComponents, Curve, Labels, Sage, SampledSensitivity, Sensitivity, Shares};
+use riesz::model_average::ModelPart;
 use riesz::model_card::CardEntry;
-use riesz::{Background, Matrix, Posterior, Table};
+use riesz::{Background, Matrix, PosteriorCovariance, Table};
 use riesz_report::{ImportancePage, Overall};
 
 use crate::black_box::{Failure, call};
@@ -26,6 +27,37 @@ fn background(
 }
 
 type Array<'py> = Bound<'py, PyArray2<f64>>;
+
+/// A model with its weight in an average; a single model has the weight 1.
+type WeightedExpansion<'py> = (f64, PyRef<'py, Expansion>);
+
+/// The models of an average, or one model, shared with other threads.
+struct Models(Vec<(f64, Arc<riesz::KernelExpansion>, Option<Arc<PosteriorCovariance>>)>);
+
+impl Models {
+    fn new(models: &[WeightedExpansion<'_>]) -> PyResult<Self> {
+        let shared = |(weight, expansion): &WeightedExpansion<'_>| {
+            (*weight, expansion.model.clone(), expansion.covariance.clone())
+        };
+        match models {
+            [] => Err(refuse(riesz::Error::too_few("the list of models", 1, "model is"))),
+            models => Ok(Self(models.iter().map(shared).collect())),
+        }
+    }
+
+    fn first(&self) -> &riesz::KernelExpansion {
+        &self.0[0].1
+    }
+
+    fn parts(&self) -> Vec<ModelPart<'_>> {
+        let parts = self.0.iter().map(|(weight, model, covariance)| ModelPart {
+            weight: *weight,
+            model,
+            covariance: covariance.as_deref(),
+        });
+        parts.collect()
+    }
+}
 
 /// The decomposition of the variance of each output: the explanation, whose predictions are the variances;
 /// the first-order parts, Shapley effects and total parts, outputs × players; and the error bound of each
@@ -49,7 +81,7 @@ pub(crate) struct SobolIndices {
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn sobol_indices<'py>(
     py: Python<'py>,
-    model: &Expansion,
+    models: Vec<WeightedExpansion<'py>>,
     rows: PyReadonlyArray2<'py, f64>,
     weights: Option<PyReadonlyArray1<'py, f64>>,
     groups: Vec<(String, Vec<usize>)>,
@@ -58,23 +90,33 @@ pub(crate) fn sobol_indices<'py>(
     draws: Option<(usize, u64)>,
     threads: Option<usize>,
 ) -> PyResult<SobolIndices> {
-    let (model, covariance) = (model.model.clone(), model.covariance.clone());
-    let inputs = background(&model, &rows, weights)?;
+    let models = Models::new(&models)?;
+    let inputs = background(models.first(), &rows, weights)?;
     let sensitivity = Sensitivity {
-        groups: Some(players(model.columns(), groups)?),
+        groups: Some(players(models.first().columns(), groups)?),
         index: index.parse().map_err(refuse)?,
         ..Sensitivity::default()
     };
-    let covariance = match (covariance, posterior) {
-        (None, true) => return Err(refuse(NO_POSTERIOR)),
-        (covariance, true) => covariance,
-        (_, false) => None,
-    };
+    if posterior && models.parts().iter().any(|part| part.covariance.is_none()) {
+        return Err(refuse(NO_POSTERIOR));
+    }
     let stop = sensitivity.stop.clone();
-    let work = move || match (covariance, draws) {
-        (Some(covariance), Some(draws)) => sensitivity.indices_of_draws(&model, &covariance, &inputs, draws),
-        (Some(covariance), None) => sensitivity.posterior_mean_indices(&model, &covariance, &inputs),
-        (None, _) => sensitivity.run(&model, &inputs),
+    let work = move || {
+        let indices_of = |part: ModelPart<'_>| {
+            let covariance = part.covariance.filter(|_| posterior);
+            let indices = match (covariance, draws) {
+                (Some(covariance), Some(draws)) => {
+                    sensitivity.indices_of_draws(part.model, covariance, &inputs, draws)
+                }
+                (Some(covariance), None) => {
+                    sensitivity.posterior_mean_indices(part.model, covariance, &inputs)
+                }
+                (None, _) => sensitivity.run(part.model, &inputs),
+            };
+            Ok((part.weight, indices?))
+        };
+        let indices = models.parts().into_iter().map(indices_of).collect::<riesz::Result<_>>()?;
+        riesz::SobolIndices::mixed(indices)
     };
     let indices = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
     let (m, p) = (indices.explanation.outputs(), indices.explanation.players.len());
@@ -109,9 +151,9 @@ pub(crate) fn importance_record(record: &str, of_loss: bool) -> PyResult<String>
     Ok(format!("{:#}\n", record.map_err(refuse)?))
 }
 
-/// The model, its input rows with their weights, and the players, for the curves of a page.
+/// The models, their input rows with their weights, and the players, for the curves of a page.
 type CurveInput<'py> = (
-    PyRef<'py, Expansion>,
+    Vec<WeightedExpansion<'py>>,
     PyReadonlyArray2<'py, f64>,
     Option<PyReadonlyArray1<'py, f64>>,
     Vec<(String, Vec<usize>)>,
@@ -145,11 +187,12 @@ pub(crate) fn importance_page(
     indices.explanation.provenance.run.extend(facts);
     let curves = match curves {
         None => Vec::new(),
-        Some((model, rows, weights, groups)) => {
-            let inputs = background(&model.model, &rows, weights)?;
-            let groups = players(model.model.columns(), groups)?;
-            let with_posterior = (&*model.model, model.covariance.as_deref());
-            riesz_report::importance_curves(with_posterior, &inputs, Some(groups), &indices).map_err(raise)?
+        Some((models, rows, weights, groups)) => {
+            let models = Models::new(&models)?;
+            let inputs = background(models.first(), &rows, weights)?;
+            let groups = players(models.first().columns(), groups)?;
+            riesz_report::importance_curves(&models.parts(), &inputs, Some(&groups), &indices)
+                .map_err(raise)?
         }
     };
     page(Overall::Variance(&indices), &curves)
@@ -298,8 +341,8 @@ pub(crate) fn sobol_of_function<'py>(
     Ok((Explanation::new(indices.explanation, None), shares, indices.evaluations))
 }
 
-/// A component of a model's functional ANOVA at some rows, rows × outputs, and its posterior standard
-/// deviations if the model has a posterior.
+/// A component of the functional ANOVA of a model or of an average at some rows, rows × outputs, and its
+/// posterior standard deviations if there are posteriors.
 #[pyfunction]
 #[allow(
     clippy::too_many_arguments,
@@ -308,28 +351,20 @@ pub(crate) fn sobol_of_function<'py>(
 )]
 pub(crate) fn component<'py>(
     py: Python<'py>,
-    model: &Expansion,
+    models: Vec<WeightedExpansion<'py>>,
     rows: PyReadonlyArray2<'py, f64>,
     weights: Option<PyReadonlyArray1<'py, f64>>,
     groups: Vec<(String, Vec<usize>)>,
     set: Vec<usize>,
     points: PyReadonlyArray2<'py, f64>,
 ) -> PyResult<(Array<'py>, Option<Array<'py>>)> {
-    let (model, covariance) = (model.model.clone(), model.covariance.clone());
-    let inputs = background(&model, &rows, weights)?;
-    let (groups, points) =
-        (players(model.columns(), groups)?, table(model.columns(), points.as_array()).map_err(refuse)?);
+    let models = Models::new(&models)?;
+    let inputs = background(models.first(), &rows, weights)?;
+    let columns = models.first().columns();
+    let (groups, points) = (players(columns, groups)?, table(columns, points.as_array()).map_err(refuse)?);
     let stop = Arc::default();
-    let work = move || {
-        let components = Components::new(&model, &inputs, Some(groups))?;
-        let values = components.evaluate(&set, &points)?;
-        let Some(covariance) = covariance.filter(|covariance| covariance.is_of_data()) else {
-            return Ok((values, None));
-        };
-        let posterior = Posterior::new(&model, &covariance)?;
-        let sd = components.sd(&set, &points, &posterior)?;
-        Ok::<_, riesz::Error>((values, Some(sd)))
-    };
+    let work =
+        move || AverageComponents::new(&models.parts(), &inputs, Some(&groups))?.evaluate(&set, &points);
     let (values, sd) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let array = |m: Matrix| -> PyResult<Array<'py>> {
         Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py))

@@ -2,8 +2,9 @@
 //! page loads nothing and has no script.
 
 use minijinja::context;
-use riesz::global::{Components, Curve, SageValues, SampledIndices, SobolIndices};
-use riesz::{Background, KernelExpansion, Players, Posterior, PosteriorCovariance, Result, ValueIndex};
+use riesz::global::{AverageComponents, Curve, SageValues, SampledIndices, SobolIndices};
+use riesz::model_average::ModelPart;
+use riesz::{Background, Players, Result, ValueIndex};
 use serde_json::{Value, json};
 
 use crate::format::{fixed, number, scientific};
@@ -37,24 +38,22 @@ pub fn importance_title(targets: &[String]) -> String {
 }
 
 /// Returns the curves of the components with the largest Shapley effects on the first output, among features
-/// that are single columns, for the page of these indices.
+/// that are single columns, for the page of these indices of a model or an average.
 ///
 /// # Errors
-/// As [`Components::curve_along`].
+/// As [`AverageComponents::new`] and [`AverageComponents::curve_along`].
 pub fn importance_curves(
-    (model, covariance): (&KernelExpansion, Option<&PosteriorCovariance>),
+    models: &[ModelPart<'_>],
     inputs: &Background,
-    groups: Option<Players>,
+    groups: Option<&Players>,
     indices: &SobolIndices,
 ) -> Result<Vec<Curve>> {
-    let components = Components::new(model, inputs, groups)?;
-    let data_covariance = covariance.filter(|covariance| covariance.is_of_data());
-    let posterior = data_covariance.map(|covariance| Posterior::new(model, covariance)).transpose()?;
+    let components = AverageComponents::new(models, inputs, groups)?;
     let effects = indices.effects(0);
     let drawn = order(effects)
         .into_iter()
         .filter(|&j| components.players()[j].columns.len() == 1 && effects[j] > 0.0);
-    drawn.take(CURVES).map(|j| components.curve_along(&[j], &inputs.rows, posterior.as_ref())).collect()
+    drawn.take(CURVES).map(|j| components.curve_along(&[j], &inputs.rows)).collect()
 }
 
 /// Returns Sobol indices as riesz writes them to JSON files.

@@ -48,8 +48,7 @@ pub fn explain_map<'m>(
 ) -> Result<Explanation> {
     let explained =
         models.into_iter().map(|(weight, model)| Ok((weight, explainer(model, background)?.explain(rows)?)));
-    let mut explained = explained.collect::<Result<Vec<_>>>()?;
-    if explained.len() == 1 { Ok(explained.remove(0).1) } else { Explanation::mixed(&explained) }
+    Explanation::mixed(explained.collect::<Result<_>>()?)
 }
 
 fn models<'m>(parts: &[(f64, Posterior<'m>)]) -> impl Iterator<Item = (f64, &'m KernelExpansion)> {

@@ -13,7 +13,7 @@ from .._data.parameters import is_whole
 from .._data.validation import as_cells, names_of
 from .explainer import Explainer
 from .feature_groups import Groups
-from .global_importance import single_expansion
+from .global_importance import Models, core_models, kernel_models
 
 __all__ = ["Component", "FunctionalANOVA", "functional_anova"]
 
@@ -48,12 +48,11 @@ class FunctionalANOVA:
         The mean of the output.
     """
 
-    def __init__(self, explainer: Explainer, part: Any, active_players: list[tuple[str, list[int]]]) -> None:
-        self._explainer, self._core, self._active_players = (
-            explainer,
-            part.expansion._with_posterior(),
-            active_players,
-        )
+    def __init__(
+        self, explainer: Explainer, models: Models, active_players: list[tuple[str, list[int]]]
+    ) -> None:
+        self._explainer, self._active_players = explainer, active_players
+        self._models = core_models(models, True)
         self._rows = explainer._model_rows(explainer._background, "background")[0]
         self.feature_names = [name for name, _ in explainer._players]
         (mean,), _ = self._evaluate([], self._rows[:1])
@@ -65,11 +64,11 @@ class FunctionalANOVA:
             self._explainer._used[0].index(j) if j in self._explainer._used[0] else None for j in features
         ]
         if None in positions:
-            zeros = np.zeros((len(rows), len(self._core.output_names)))
-            return zeros, zeros if self._core.has_posterior else None
+            zeros = np.zeros((len(rows), len(self._models[0][1].output_names)))
+            return zeros, zeros if all(model.has_posterior for _, model in self._models) else None
         present_positions = sorted(k for k in positions if k is not None)
         return _core.component(
-            self._core, self._rows, self._explainer._weights, self._active_players, present_positions, rows
+            self._models, self._rows, self._explainer._weights, self._active_players, present_positions, rows
         )
 
     def component(self, features: str | int | Sequence[str | int], X: Any = None) -> Component:
@@ -153,7 +152,8 @@ def functional_anova(
     Components have mean 0 over each of their features, if features are independent with the distribution of
     the rows of ``background``. They are then orthogonal, and their variances are the terms of
     :func:`riesz.sobol_indices`. Exact for kernel models whose kernel is a product over features, or a sum of
-    products; Gaussian processes also have posterior standard deviations.
+    products; Gaussian processes also have posterior standard deviations. Components of an average over
+    hyper-parameters are means over its models, and their standard deviations are those of the mixture.
 
     Parameters
     ----------
@@ -180,6 +180,4 @@ def functional_anova(
     >>> bool(np.allclose(anova.mean + sum(parts), model.predict(X)))
     True
     """
-    return FunctionalANOVA(
-        *single_expansion(model, background, groups, background_weights, "marginal_product")
-    )
+    return FunctionalANOVA(*kernel_models(model, background, groups, background_weights, "marginal_product"))

@@ -22,34 +22,46 @@ from .importance_results import SageValues, SobolIndices, sage_result
 __all__ = ["SageValues", "SobolIndices", "sage_values", "sobol_indices"]
 
 
-def _expansion_or_function(
-    model: Any, background: Any, groups: Groups | None, weights: Any, game: str
-) -> tuple[Explainer, tuple[Part, list[Any]] | None]:
-    """Returns the explainer of a model, and its expansion with its players if it is one kernel model; the
-    function of other models is called."""
+#: The models of an average with their weights, or one model with the weight 1.
+Models = list[tuple[float, Part]]
+
+
+def _models_or_function(
+    model: Any, background: Any, groups: Groups | None, weights: Any, game: str, mean_only: bool
+) -> tuple[Explainer, tuple[Models, list[Any]] | None]:
+    """Returns the explainer of a model, and its kernel models with their players; other models are functions,
+    which are called. With ``mean_only``, so is the mean of an average of models."""
     try:
-        explainer, part, players = single_expansion(model, background, groups, weights, game)
+        explainer, models, players = kernel_models(model, background, groups, weights, game)
+        if mean_only and len(models) > 1:
+            raise UnsupportedModelError(f"the mean of {len(models)} models is not one kernel model")
     except UnsupportedModelError as error:
         return function_explainer(model, background, groups, weights, error), None
-    return explainer, (part, players)
+    return explainer, (models, players)
 
 
-def single_expansion(
+def kernel_models(
     model: Any, background: Any, groups: Groups | None, background_weights: Any, game: str
-) -> tuple[Explainer, Part, list[Any]]:
-    """Returns an explainer of the model, its only expansion, and the players with a column in it."""
+) -> tuple[Explainer, Models, list[Any]]:
+    """Returns an explainer of the model, its only kernel model or the models of an average with their
+    weights, and the players with a column in them."""
     explainer = Explainer(model, background, game=game, groups=groups, background_weights=background_weights)
-    parts = explainer._imported.parts
+    imported = explainer._imported
     if not explainer._cores or explainer.exactness != "exact":
         raise UnsupportedModelError(
             f"this needs a model with a known kernel: {explainer.reason or 'this one is not'}"
         )
-    if len(parts) != 1:
-        raise UnsupportedModelError(
-            f"this needs one kernel machine, and a {explainer._imported.kind} has {len(parts)}"
-        )
-    active_players = [player for player in model_players(explainer._players, parts[0].owners) if player[1]]
-    return explainer, parts[0], active_players
+    models = imported.mixture or [(1.0, part) for part in imported.parts]
+    if imported.mixture is None and len(models) != 1:
+        raise UnsupportedModelError(f"this needs one kernel machine, and a {imported.kind} has {len(models)}")
+    players = model_players(explainer._players, models[0][1].owners)
+    return explainer, models, [player for player in players if player[1]]
+
+
+def core_models(models: Models, posterior: bool) -> list[tuple[float, _core.Expansion]]:
+    """Returns the models as the core takes them."""
+    core = lambda part: part.expansion._with_posterior() if posterior else part.expansion._core
+    return [(weight, core(part)) for weight, part in models]
 
 
 def _in_player_order(numbers: np.ndarray, explainer: Explainer) -> np.ndarray:
@@ -95,7 +107,8 @@ def sobol_indices(
     posterior : bool, default False
         For Gaussian processes with a posterior: whether to return the exact posterior mean of the indices'
         numerators and of the variance, instead of those of the mean function. They include the posterior
-        variance, so variances are larger.
+        variance, so variances are larger. For an average over hyper-parameters they are exact too, while the
+        indices of its mean function are estimated.
     n_samples : int, default 0
         With ``posterior``: number of functions drawn from the posterior, for :attr:`SobolIndices.samples` and
         :meth:`~SobolIndices.interval`. A draw is exact at the support points; elsewhere it is the conditional
@@ -132,8 +145,8 @@ def sobol_indices(
     >>> bool((error < 4 * estimated.std_error["shapley_effects"]).all())
     True
     """
-    explainer, kernel_model = _expansion_or_function(
-        model, background, groups, background_weights, "marginal_product"
+    explainer, kernel_model = _models_or_function(
+        model, background, groups, background_weights, "marginal_product", mean_only=not posterior
     )
     if kernel_model is None:
         if posterior or n_samples:
@@ -141,7 +154,12 @@ def sobol_indices(
         if str(index).lower() != "shapley":
             raise ValueError(f"index = {index!r}: the indices of functions are those of index='shapley'")
         return sobol_of_function(explainer, n_evaluations, random_state)
-    part, active_players = kernel_model
+    models, active_players = kernel_model
+    if n_samples and len(models) > 1:
+        raise ValueError(
+            f"n_samples = {n_samples!r}: the indices of an average of {len(models)} models have no samples: "
+            "leave n_samples out, or pass one model, such as .best"
+        )
     if not is_whole(n_samples) or n_samples < 0 or (n_samples and not posterior):
         raise ValueError(
             f"n_samples = {n_samples!r}: it is a whole number, and samples are from a posterior: give "
@@ -150,7 +168,7 @@ def sobol_indices(
     rows = explainer._model_rows(explainer._background, "background")[0]
 
     options = str(index).lower(), bool(posterior), threads_of(n_jobs)
-    find = lambda draws: _core_indices((explainer, part, active_players), rows, options, draws)
+    find = lambda draws: _core_indices((explainer, models, active_players), rows, options, draws)
     try:
         core, indices, bounds = find(None)
     except UnsupportedModelError as error:
@@ -182,22 +200,27 @@ def sobol_indices(
         explanation=Explanation(core.explanation),
         samples=draws_by_name,
         _record=core.record,
-        _curves=(part.expansion, rows, explainer._weights, active_players),
+        _curves=(
+            [(weight, part.expansion) for weight, part in models],
+            rows,
+            explainer._weights,
+            active_players,
+        ),
     )
 
 
 def _core_indices(
-    model: tuple[Explainer, Part, list[Any]],
+    model: tuple[Explainer, Models, list[Any]],
     rows: np.ndarray,
     options: tuple[str, bool, int | None],
     draws: tuple[int, int] | None,
 ) -> tuple[_core.SobolIndices, dict[str, np.ndarray], np.ndarray]:
     """Returns the core's indices, the shares of players with the variance, and the bound on shares, for each
     output. ``options`` are the index, whether the posterior is used, and the number of threads."""
-    explainer, part, active_players = model
+    explainer, models, active_players = model
     index, posterior, threads = options
     core = _core.sobol_indices(
-        part.expansion._with_posterior() if posterior else part.expansion._core,
+        core_models(models, posterior),
         rows,
         explainer._weights,
         active_players,
@@ -301,12 +324,12 @@ def _sage_values(
 ) -> SageValues:
     """Returns the SAGE values of a kernel model or a function."""
     background = X if background is None else background
-    explainer, kernel_model = _expansion_or_function(
-        model, background, groups, background_weights, "interventional"
+    explainer, kernel_model = _models_or_function(
+        model, background, groups, background_weights, "interventional", mean_only=True
     )
     if kernel_model is None:
         return sage_of_function(explainer, model, X, y, n_orders, random_state)
-    part, active_players = kernel_model
+    ((_, part),), active_players = kernel_model
     rows = explainer._model_rows(explainer._background, "background")[0]
     labelled_rows = explainer._model_rows(explainer._select_columns(X, "X"), "X")[0]
     core, numbers, classes = part.expansion._core, None, None

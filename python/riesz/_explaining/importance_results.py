@@ -120,8 +120,8 @@ class SobolIndices:
         """
         _check_page(path, title, max_display)
         record = self._exact_record("report")
-        expansion, rows, weights, players = self._curves
-        curves = (expansion._with_posterior(), rows, weights, players)
+        models, *inputs = self._curves
+        curves = ([(weight, expansion._with_posterior()) for weight, expansion in models], *inputs)
         page = _core.importance_page(record, title, None, curves, None, [], int(max_display))
         write(path, page.encode())
 

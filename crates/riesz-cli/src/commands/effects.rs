@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use riesz::global::{Components, Curve};
-use riesz::{Background, Posterior};
+use riesz::Background;
+use riesz::global::{AverageComponents, Curve};
+use riesz::table::Player;
 use riesz_report::{PlotOptions, render_component};
 
 use crate::args::{CellArgs, FeatureArgs, Format, Global, TableArgs};
@@ -12,7 +13,7 @@ use crate::commands::importance::rows_for_model;
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
-use crate::io::models::read_model;
+use crate::io::models::read_average;
 use crate::io::picture::write_picture;
 use crate::io::write::{Cells, TableWriter};
 use crate::question_args::read_groups;
@@ -29,7 +30,8 @@ Examples:
 The model's output is the sum of its mean, a component of each feature, a component of each pair,
 and so on (functional ANOVA). Each component has mean 0 along each of its features. Features are
 taken as independent, each distributed as in the rows. The components are exact. The table has the
-columns component, output, x, x_2 (for pairs), value, and std (for a model with a posterior).")]
+columns component, output, x, x_2 (for pairs), value, and std (for a model with a posterior). The
+components of an average over hyper-parameters are means over its models.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM)
     #[arg(value_hint = ValueHint::FilePath)]
@@ -66,23 +68,20 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let pixels = picture(global, path);
     let rows = args.features.open(&args.table, &args.rows)?;
-    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
-    let model = &saved.model;
-    let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
-    let (x, _) = rows_for_model(&Columns::read(rows, &names)?, &saved, args.cells, &console)?;
-    let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
+    let model = read_average(&args.model, Some(&rows), &args.features)?.admitted(&args.cells)?;
+    let saved = &model.best;
+    let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
+    let (x, _) = rows_for_model(&Columns::read(rows, &names)?, saved, args.cells, &console)?;
+    let groups = args.groups.as_deref().map(|text| read_groups(text, saved.model.columns())).transpose()?;
     let inputs = Background::from(x.clone());
-    let components = Components::new(model, &inputs, groups.or_else(|| saved.groups.clone()))?;
-    let sets = sets(args, &components)?;
-    let data_covariance = saved.covariance.as_ref().filter(|covariance| covariance.is_of_data());
-    let posterior = data_covariance.map(|covariance| Posterior::new(model, covariance)).transpose()?;
+    let groups = groups.as_ref().or(saved.groups.as_ref());
+    let components = AverageComponents::new(&model.parts(), &inputs, groups)?;
+    let sets = sets(args, components.players())?;
     let progress = console.progress("computing components");
-    let curves = sets
-        .iter()
-        .map(|set| Ok(components.curve_along(set, &x, posterior.as_ref())?))
-        .collect::<Result<Vec<Curve>>>()?;
+    let curves =
+        sets.iter().map(|set| Ok(components.curve_along(set, &x)?)).collect::<Result<Vec<Curve>>>()?;
     drop(progress);
-    let Some(pixels) = pixels else { return table(path, global, &components, &sets, &curves) };
+    let Some(pixels) = pixels else { return table(path, global, components.players(), &sets, &curves) };
     let [curve] = &curves[..] else {
         return Err(Failure::input(format!(
             "a picture shows one component, and these are {}: choose one, as in --of {}",
@@ -116,8 +115,7 @@ fn picture(global: &Global, path: Option<&Path>) -> Option<bool> {
 }
 
 /// The requested components, each as the indices of its features.
-fn sets(args: &Args, components: &Components<'_>) -> Result<Vec<Vec<usize>>> {
-    let players = components.players();
+fn sets(args: &Args, players: &[Player]) -> Result<Vec<Vec<usize>>> {
     if args.components.is_empty() {
         let single: Vec<Vec<usize>> =
             (0..players.len()).filter(|&j| players[j].columns.len() <= 2).map(|j| vec![j]).collect();
@@ -153,7 +151,7 @@ fn sets(args: &Args, components: &Components<'_>) -> Result<Vec<Vec<usize>>> {
 fn table(
     path: Option<&Path>,
     global: &Global,
-    components: &Components<'_>,
+    players: &[Player],
     sets: &[Vec<usize>],
     curves: &[Curve],
 ) -> Result<()> {
@@ -164,7 +162,7 @@ fn table(
     let (mut values, mut sd) = (Vec::new(), Vec::new());
     let mut numbers = [Vec::new(), Vec::new()];
     for (curve, set) in curves.iter().zip(sets) {
-        let name = set.iter().map(|&j| components.players()[j].name.as_str()).collect::<Vec<_>>().join(" × ");
+        let name = set.iter().map(|&j| players[j].name.as_str()).collect::<Vec<_>>().join(" × ");
         for (o, output) in curve.output_names.iter().enumerate() {
             for r in 0..curve.values.rows() {
                 texts[0].push(name.clone());

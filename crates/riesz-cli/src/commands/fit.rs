@@ -24,7 +24,7 @@ use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::dataset::{Dataset, single};
 use crate::io::input::OpenTable;
-use crate::io::models::ModelOrAverage;
+use crate::io::models::{MODELS_OF_AVERAGE, ModelOrAverage};
 use crate::io::names::listed_columns;
 use crate::io::output::Output;
 use crate::question_args::read_groups;
@@ -161,12 +161,7 @@ impl Args {
         }
         let raw = self.no_standardise && kind.settings.iter().any(|setting| setting.name == "normalize_y");
         let raw = raw.then(|| ("normalize_y".to_string(), false.into()));
-        let is_averaged = self.settings.value("n_hyperparameter_samples").is_some_and(|n| *n != 0);
-        let mut settings = self.settings.clone();
-        if is_averaged && self.kernel.is_none() && self.settings.value("n_landmarks").is_none() {
-            settings = settings.or("rougher_profiles", true.into());
-        }
-        let values = settings.to_pairs().chain(raw);
+        let values = self.settings.to_pairs().chain(raw);
         kind.values(values).map_err(|error| self.settings.with_option(error))
     }
 }
@@ -309,6 +304,10 @@ fn in_memory(
     let mut task = FitTask::new(&x, target(args, &columns)?, kernel);
     (task.sample_weight, task.row_noise) = (numbers(&args.sample_weight)?, numbers(&args.row_noise)?);
     (task.settings, task.target_names, task.seed) = (settings, args.target.clone(), seed);
+    if compares_profiles(args, &task) {
+        let settings = args.settings.clone().or("rougher_profiles", true.into());
+        task.settings = Args { settings, ..args.clone() }.values()?;
+    }
     let question = protection(args, &x, groups.as_ref(), seed)?;
     let penalty = question.map(|question| {
         let x = &x;
@@ -335,6 +334,16 @@ fn in_memory(
     };
     let units = columns.units(features)?;
     Ok(Learnt { groups, name, rows: x.rows() as u64, units, score, fitted })
+}
+
+/// Whether the default kernel is compared with rougher profiles by default: in averages, which are the
+/// default for posteriors of few rows.
+fn compares_profiles(args: &Args, task: &FitTask<'_>) -> bool {
+    let has_profiles = args.model.settings.iter().any(|setting| setting.name == "rougher_profiles");
+    let samples = args.settings.value("n_hyperparameter_samples");
+    let is_averaged = samples.map_or(args.posterior && task.default_draws() > 0, |samples| *samples != 0);
+    let is_dense = args.settings.value("n_landmarks").is_none();
+    has_profiles && is_averaged && is_dense && args.kernel.is_none()
 }
 
 /// Prints warnings and a summary of the model, and writes it.
@@ -379,7 +388,7 @@ fn finished(args: &Args, result: Learnt, output: Output, as_json: bool, console:
     let best = SavedModel { model, covariance, groups };
     let mut average = fitted.average;
     if let Some(average) = &mut average {
-        summary.push(CardEntry::new("models of the average over hyper-parameters", average.models.len()));
+        summary.push(CardEntry::new(MODELS_OF_AVERAGE, average.models.len()));
         for part in &mut average.models {
             units.iter().for_each(|(column, unit)| part.model.set_unit(column, unit));
             part.covariance = part.covariance.take().filter(|_| args.posterior);

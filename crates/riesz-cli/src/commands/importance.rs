@@ -1,28 +1,31 @@
 //! `riesz importance`.
 
-mod program;
+mod function;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
 use riesz::format::model::SavedModel;
 use riesz::global::{Curve, Labels, Sage, SageValues, SampledIndices};
+use riesz::model_average::{self, ModelPart};
 use riesz::model_card::CardEntry;
 use riesz::table::level_of_text;
-use riesz::{Background, Explanation, Matrix, Sensitivity, SobolIndices, Table, ValueIndex};
+use riesz::{Background, Explanation, Matrix, Players, Sensitivity, SobolIndices, Table, ValueIndex};
 use riesz_report::{
     ImportancePage, Overall, PlotOptions, importance_curves, importance_report, importance_title,
     render_overall, sage_record, sobol_record,
 };
 
+use self::function::Function;
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::{Console, printable, with_progress};
 use crate::exit::{Failure, Result};
 use crate::explain_run::Certificate;
 use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
-use crate::io::models::read_model;
+use crate::io::models::{ModelOrAverage, read_average};
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
 use crate::io::write::{Cells, TableWriter};
@@ -48,9 +51,10 @@ Examples:
 Without --target: shares of the variance of the model's output, which are exact for features that
 are independent of each other, each distributed as in the rows. With --target: the reduction of the
 mean squared error, or of the log loss for classes, by each feature. An output whose variance does
-not exceed its error has no shares: their cells are empty. Shares of a program are estimates with
-standard errors; its inputs are all columns of the rows but those of --target and --ignore. For the
-mean |value| of explained rows see 'riesz explain' and 'riesz plot bar'.")]
+not exceed its error has no shares: their cells are empty. Shares of a program, and of an average
+over hyper-parameters without --posterior, are estimates with standard errors. The inputs of a program
+are all columns of the rows but those of --target and --ignore. For the mean |value| of explained rows
+see 'riesz explain' and 'riesz plot bar'.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM), or 'cmd:COMMAND': a program, as for 'riesz explain'
     #[arg(value_hint = ValueHint::FilePath)]
@@ -72,7 +76,8 @@ pub struct Args {
     /// [default: 256]
     #[arg(long, value_name = "N", requires = "target")]
     pub orders: Option<usize>,
-    /// For a program without --target: number of rows at which it is called [default: 65536]
+    /// For a program or an average without --target: number of rows at which outputs are computed
+    /// [default: 65536]
     #[arg(long, value_name = "N", conflicts_with = "target")]
     pub evaluations: Option<usize>,
     /// For a program: columns of the rows that are no inputs of it
@@ -148,7 +153,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let form = Form::choose(path, global, RESULTS)?;
     let rows = args.features.open(&args.table, &args.rows)?;
     let (mut result, facts) = match crate::program::command(&args.model) {
-        Some(command) => (program::importance(args, global, command, rows, &console)?, Vec::new()),
+        Some(command) => (function::importance(args, global, command, rows, &console)?, Vec::new()),
         None => model_importance(args, global, rows, matches!(form, Form::Page), &console)?,
     };
     let run = &mut result.importance.explanation().provenance.run;
@@ -196,23 +201,44 @@ fn model_importance(
     curves: bool,
     console: &Console,
 ) -> Result<(ImportanceOutput, Vec<CardEntry>)> {
-    let of_programs = [("--evaluations", args.evaluations.is_some()), ("--ignore", !args.ignore.is_empty())];
-    if let Some((option, _)) = of_programs.iter().find(|(_, is_given)| *is_given) {
-        return Err(Failure::input(format!("{option} is an option for programs: leave it out")));
-    }
-    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
+    let model = read_average(&args.model, Some(&rows), &args.features)?.admitted(&args.cells)?;
+    let saved = &model.best;
     let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
     let column_names: Vec<String> = names.iter().chain(&args.target).cloned().collect();
     let columns = Columns::read(rows, &column_names)?;
-    let (x, mut facts) = rows_for_model(&columns, &saved, args.cells, console)?;
+    let (x, mut facts) = rows_for_model(&columns, saved, args.cells, console)?;
+    let groups = args.groups.as_deref().map(|text| read_groups(text, saved.model.columns())).transpose()?;
+    let groups = groups.or_else(|| saved.groups.clone());
+    let is_estimated = model.average.is_some() && !args.posterior && args.target.is_empty();
+    check_options(args, is_estimated)?;
     let output = match args.target.as_slice() {
-        [] => variance_importance(args, &saved, x, curves, console)?,
+        [] if is_estimated => {
+            function::variance(args, global, &Function::average(&model), (x, groups), console)?
+        }
+        [] => variance_importance(args, (&model, groups), x, curves, console)?,
         target => {
-            let labels = labels(&saved, &columns, target)?;
-            loss_importance(args, global, &saved, (x, labels), &mut facts, console)?
+            let labels = labels(saved, &columns, target)?;
+            loss_importance(args, global, (&model, groups), (x, labels), &mut facts, console)?
         }
     };
     Ok((output, facts))
+}
+
+/// Refuses options that have no effect for a model. Without a posterior, shares of an average are estimates.
+fn check_options(args: &Args, is_estimated: bool) -> Result<()> {
+    if !args.ignore.is_empty() {
+        return Err(Failure::input("--ignore is an option for programs: leave it out"));
+    }
+    if args.evaluations.is_some() && !is_estimated {
+        return Err(Failure::input(
+            "--evaluations is an option for programs, and for averages without --posterior: leave it out",
+        ));
+    }
+    if is_estimated && args.index != ValueIndex::Shapley {
+        let reason = "--index needs exact shares: for an average over hyper-parameters, add --posterior";
+        return Err(Failure::input(reason));
+    }
+    Ok(())
 }
 
 /// The rows in the model's columns, and provenance entries about cells that the model cannot use.
@@ -254,29 +280,27 @@ fn labels(saved: &SavedModel, columns: &Columns, target: &[String]) -> Result<La
 
 fn variance_importance(
     args: &Args,
-    saved: &SavedModel,
+    (model, groups): (&ModelOrAverage, Option<Players>),
     x: Table,
     curves: bool,
     console: &Console,
 ) -> Result<ImportanceOutput> {
-    let model = &saved.model;
-    let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
-    let sensitivity = Sensitivity {
-        groups: groups.or_else(|| saved.groups.clone()),
-        index: args.index,
-        ..Sensitivity::default()
-    };
+    let models = model.parts();
+    let sensitivity = Sensitivity { groups, index: args.index, ..Sensitivity::default() };
     let inputs = Background::from(x);
     let message = format!("decomposing the variance over {} rows", inputs.rows.rows());
     let sobol = with_progress(console, &message, &sensitivity.progress, || {
-        match (&saved.covariance, args.posterior) {
-            (Some(covariance), true) => Ok(sensitivity.posterior_mean_indices(model, covariance, &inputs)?),
+        let indices_of = |part: &ModelPart<'_>| match (part.covariance, args.posterior) {
+            (Some(covariance), true) => {
+                Ok((part.weight, sensitivity.posterior_mean_indices(part.model, covariance, &inputs)?))
+            }
             (None, true) => Err(Failure::input(
                 "--posterior needs a posterior, which the file does not hold: fit the model with 'riesz fit \
                  --model gp --posterior'",
             )),
-            (_, false) => Ok(sensitivity.run(model, &inputs)?),
-        }
+            (_, false) => Ok((part.weight, sensitivity.run(part.model, &inputs)?)),
+        };
+        Ok::<_, Failure>(SobolIndices::mixed(models.iter().map(indices_of).collect::<Result<_>>()?)?)
     })?;
     let text = variance_text(&sobol);
     let explanation = sobol.explanation.clone();
@@ -311,10 +335,7 @@ fn variance_importance(
     let json_error = |e: serde_json::Error| Failure::input(format!("the indices cannot be written: {e}"));
     let json = sobol_record(&sobol).map_err(json_error)?;
     let curves = match curves {
-        true => {
-            let model = (model, saved.covariance.as_ref());
-            importance_curves(model, &inputs, sensitivity.groups.clone(), &sobol)?
-        }
+        true => importance_curves(&models, &inputs, sensitivity.groups.as_ref(), &sobol)?,
         false => Vec::new(),
     };
     Ok(ImportanceOutput { columns, text, json, importance: Importance::Variance(sobol), curves })
@@ -366,17 +387,16 @@ fn variance_text(indices: &SobolIndices) -> String {
 fn loss_importance(
     args: &Args,
     global: &Global,
-    saved: &SavedModel,
+    (model, groups): (&ModelOrAverage, Option<Players>),
     (x, labels): (Table, Labels),
     facts: &mut Vec<CardEntry>,
     console: &Console,
 ) -> Result<ImportanceOutput> {
-    let model = &saved.model;
-    let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
+    let (saved, best) = (&model.best, &model.best.model);
     let background = match &args.background {
         None => x.clone(),
         Some(path) => {
-            let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
+            let names: Vec<String> = best.columns().iter().map(|c| c.name.clone()).collect();
             let columns = Columns::read(args.features.tables(&args.table).source(path).open()?, &names)?;
             let (rows, background_facts) = rows_for_model(&columns, saved, args.cells, console)?;
             facts.extend(background_facts.into_iter().map(of_background));
@@ -384,14 +404,36 @@ fn loss_importance(
         }
     };
     let background = background.select_rows(&background.sample_rows(args.background_rows, global.seed));
-    let groups = groups.or_else(|| saved.groups.clone());
     let sage = Sage { groups, seed: global.seed, ..sage(args) };
     let message = format!("attributing the loss of {} rows", x.rows());
-    let sage_values = with_progress(console, &message, &sage.progress, || {
-        sage.run(model, &x, &labels, &Background::from(background))
+    let background = Background::from(background);
+    let sage_values = with_progress(console, &message, &sage.progress, || match &model.average {
+        None => sage.run(best, &x, &labels, &background),
+        Some(average) => {
+            labels.check(best, x.rows())?;
+            let parts = average.parts();
+            sage.run_function(|rows| predicted(&parts, rows, &labels, &sage.stop), &x, &labels, &background)
+        }
     })?;
-    let explanation = sage_values.explanation(model, &x, global.seed)?;
+    let explanation = sage_values.explanation(best, &x, global.seed)?;
     loss_output(args, sage_values, explanation, console)
+}
+
+/// The predictions of an average for these labels: outputs, or probabilities of classes.
+fn predicted(
+    parts: &[ModelPart<'_>],
+    rows: &Table,
+    labels: &Labels,
+    stop: &AtomicBool,
+) -> riesz::Result<Matrix> {
+    match labels {
+        Labels::Numbers(_) => model_average::mean(parts, rows),
+        Labels::Classes(_) => {
+            let allowed = "this model has no probabilities of classes";
+            let probabilities = model_average::predict(parts, rows, stop)?.probabilities;
+            probabilities.ok_or_else(|| riesz::Error::parameter("target", "classes", allowed))
+        }
+    }
 }
 
 /// The computation of SAGE values that the options describe.

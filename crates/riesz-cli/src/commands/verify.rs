@@ -150,11 +150,8 @@ fn recompute(
         let explaining = Explaining::new((&read, &args.model), rows, &request, &quiet)?;
         return compare(stated, explaining, args.tolerance, selected, console);
     };
-    if read.average.is_some() {
-        return Err(Failure::input(missing));
-    }
     let (model, probabilities) = (&read.best.model, asks_for_probabilities(&game));
-    let function = PredictionFunction::new(model, read.best.covariance.as_ref(), probabilities);
+    let function = PredictionFunction::new(model, read.parts(), probabilities);
     let (policy, width) = (args.cells.for_model(&model.support_points)?, model.columns().len());
     let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
     Ok(vec![

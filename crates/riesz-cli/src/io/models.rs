@@ -242,6 +242,9 @@ fn table(rows: OpenTable, format: &'static str) -> Result<FileContent> {
     Ok(FileContent::Explanation(Box::new(values::read(rows)?.into()), format))
 }
 
+/// The name of the entry with the number of models of an average, in provenance and summaries.
+pub const MODELS_OF_AVERAGE: &str = "models of the average over hyper-parameters";
+
 /// A model, or an average of models over hyper-parameters.
 pub struct ModelOrAverage {
     /// The model, or the one with the best hyper-parameters.
@@ -254,7 +257,7 @@ impl ModelOrAverage {
     /// The models with their weights.
     pub fn parts(&self) -> Vec<ModelPart<'_>> {
         let SavedModel { model, covariance, .. } = &self.best;
-        let single = || vec![ModelPart { weight: 1.0, model, covariance: covariance.as_ref() }];
+        let single = || vec![ModelPart::single(model, covariance.as_ref())];
         self.average.as_ref().map_or_else(single, ModelAverage::parts)
     }
 

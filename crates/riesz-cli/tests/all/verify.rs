@@ -109,7 +109,9 @@ fn altered_explanations_of_programs_are_refused() {
 #[test]
 fn settings_and_files_are_those_that_the_file_states() {
     let place = place();
-    place.good("fit train.csv --target y --model gp --noise 0.1 --posterior -o m.riesz");
+    place.good(
+        "fit train.csv --target y --model gp --noise 0.1 --posterior --hyperparameter-samples 0 -o m.riesz",
+    );
     place.good("explain m.riesz new.csv --background train.csv --background-rows 5 --seed 7 -o why.json");
     let verify = "verify why.json --model m.riesz --rows new.csv";
     let (out, _) = place.good(&format!("{verify} --background train.csv"));
@@ -167,7 +169,9 @@ fn decisions_of_classifiers_are_checked() {
 #[test]
 fn messages_name_the_option_and_the_remedy() {
     let place = place();
-    place.good("fit train.csv --target y --model gp --noise 0.1 --posterior -o m.riesz");
+    place.good(
+        "fit train.csv --target y --model gp --noise 0.1 --posterior --hyperparameter-samples 0 -o m.riesz",
+    );
     for option in ["--variance", "--covariance"] {
         let message =
             format!("{option} needs rows from which absent features take their values: give --background");

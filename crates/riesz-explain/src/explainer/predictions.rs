@@ -1,6 +1,8 @@
 //! Values computed from a model's predictions, for models without an exact engine: kernels that tie columns
 //! of different players together, and probabilities averaged over a posterior.
 
+use std::sync::atomic::AtomicBool;
+
 use crate::attribution::kernel_shap::kernel_shap;
 use crate::attribution::permutation::estimate;
 use crate::error::{Error, Result};
@@ -10,33 +12,31 @@ use crate::explanation::Explanation;
 use crate::game::Game;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
+use crate::model_average::{self, ModelPart};
 use crate::model_card::CardEntry;
-use crate::posterior::PosteriorCovariance;
-use crate::prediction::Prediction;
 use crate::question::{Question, ValueEstimator};
 use crate::table::{Players, Table};
 
 /// The number of rows that the model predicts at once.
 const BATCH: usize = 4096;
 
-/// A fitted model as a function from rows to its outputs, or to the probabilities of its classes.
-#[derive(Debug, Clone, Copy)]
+/// A fitted model, or an average of models over hyper-parameters, as a function from rows to its outputs, or
+/// to the probabilities of its classes.
+#[derive(Debug, Clone)]
 pub struct PredictionFunction<'m> {
+    /// The model, or the one with the best hyper-parameters.
     model: &'m KernelExpansion,
-    covariance: Option<&'m PosteriorCovariance>,
+    parts: Vec<ModelPart<'m>>,
     probabilities: bool,
 }
 
 impl<'m> PredictionFunction<'m> {
-    /// Creates the function of the model's outputs, or with `probabilities` that of the probabilities of its
-    /// classes: of the second class if there are two, of all classes if there are more. Gaussian processes
-    /// need their posterior `covariance` for probabilities.
-    pub fn new(
-        model: &'m KernelExpansion,
-        covariance: Option<&'m PosteriorCovariance>,
-        probabilities: bool,
-    ) -> Self {
-        Self { model, covariance, probabilities }
+    /// Creates the function of the outputs of a `model`, or of an average with this best model, from its
+    /// `parts`. With `probabilities` it is that of the probabilities of the classes: of the second class if
+    /// there are two, of all classes if there are more. Gaussian processes need their posterior covariances
+    /// for probabilities.
+    pub fn new(model: &'m KernelExpansion, parts: Vec<ModelPart<'m>>, probabilities: bool) -> Self {
+        Self { model, parts, probabilities }
     }
 
     /// Returns the reason why this function has no exact values for these players (by default one per column)
@@ -69,13 +69,13 @@ impl<'m> PredictionFunction<'m> {
     /// Returns the function's outputs, rows × outputs.
     ///
     /// # Errors
-    /// As [`Prediction::new`](riesz_core::Prediction::new); [`Error::Parameter`] if the model has no
+    /// As [`model_average::predict`]; [`Error::Parameter`] if the model has no
     /// probabilities.
     pub fn predict(&self, rows: &Table) -> Result<Matrix> {
         if !self.probabilities {
-            return self.model.predict(rows);
+            return model_average::mean(&self.parts, rows);
         }
-        let prediction = Prediction::new(self.model, self.covariance, rows)?;
+        let prediction = model_average::predict(&self.parts, rows, &AtomicBool::new(false))?;
         let Some(probabilities) = prediction.probabilities else {
             let allowed = "this model has no probabilities of classes";
             return Err(Error::parameter("probabilities", true, allowed));

@@ -13,11 +13,14 @@ impl Explanation {
     /// # Errors
     /// [`Error::TooFew`] without explanations; [`Error::Shape`] unless all have the same rows, outputs and
     /// sets.
-    pub fn mixed(parts: &[(f64, Self)]) -> Result<Self> {
+    pub fn mixed(mut parts: Vec<(f64, Self)>) -> Result<Self> {
+        if parts.len() == 1 {
+            return Ok(parts.remove(0).1);
+        }
         let Some((_, first)) = parts.first() else {
             return Err(Error::too_few("the list of explanations", 1, "explanation is"));
         };
-        for (_, part) in parts {
+        for (_, part) in &parts {
             sized(
                 "an explanation",
                 "values",
@@ -28,7 +31,7 @@ impl Explanation {
         }
         let mean = |list: &dyn Fn(&Self) -> Option<Vec<f64>>| -> Option<Vec<f64>> {
             let mut sum = Vec::new();
-            for (weight, part) in parts {
+            for (weight, part) in &parts {
                 let terms = list(part)?;
                 sum.resize(terms.len(), 0.0);
                 add_multiple(&mut sum, *weight, &terms);
@@ -130,7 +133,7 @@ mod tests {
     fn mixtures_have_the_total_covariance() {
         let (weights, shifts, variances) = ([0.25, 0.75], [0.4, -0.8], [0.3, 0.1]);
         let parts: Vec<_> = (0..2).map(|p| (weights[p], part(shifts[p], variances[p]))).collect();
-        let mixed = Explanation::mixed(&parts).unwrap();
+        let mixed = Explanation::mixed(parts.clone()).unwrap();
         let s = mixed.sets();
         let mean_shift = 0.25 * 0.4 - 0.75 * 0.8;
         for (v, value) in mixed.values.iter().enumerate() {
@@ -162,13 +165,13 @@ mod tests {
                 )
             })
             .collect();
-        let Dispersion::Sd(sd) = Explanation::mixed(&sds).unwrap().uncertainty.unwrap().dispersion else {
+        let Dispersion::Sd(sd) = Explanation::mixed(sds).unwrap().uncertainty.unwrap().dispersion else {
             panic!("standard deviations were given")
         };
         for (v, sd) in sd.iter().enumerate() {
             assert!((sd * sd - covariance[v / s * s * s + v % s * (s + 1)]).abs() < 1e-14, "{v}");
         }
         assert!(mixed.certificate().is_some());
-        assert!(Explanation::mixed(&[]).is_err());
+        assert!(Explanation::mixed(vec![]).is_err());
     }
 }

@@ -163,7 +163,7 @@ impl Sage {
     ) -> Result<SageValues> {
         let control = RunControl { stop: &self.stop, progress: &self.progress };
         let x = x.align_to(model.columns())?;
-        check(model, x.rows(), labels)?;
+        labels.check(model, x.rows())?;
         self.check()?;
         let groups = self.groups.clone().unwrap_or_else(|| Players::singletons(model.columns()));
         let tables = match labels {
@@ -400,24 +400,32 @@ fn check_count(rows: usize, labels: &Labels) -> Result<()> {
     Ok(())
 }
 
-fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
-    check_count(rows, labels)?;
-    match labels {
-        Labels::Numbers(y) if y.cols() != model.outputs() => {
-            Err(Error::shape("the labels", "columns", model.outputs(), y.cols(), "one per output"))
-        }
-        Labels::Numbers(_) => Ok(()),
-        Labels::Classes(classes) => {
-            if ProbabilityLink::of_model(model).is_none() {
-                let allowed = "labels of classes need a model with class probabilities, such as logistic \
-                               regression";
-                return Err(Error::parameter("labels", "classes", allowed));
+impl Labels {
+    /// Checks that these are labels of `rows` rows for this model.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless there is one label per row and output; [`Error::Parameter`] for classes for
+    /// which the model has no probabilities.
+    pub fn check(&self, model: &KernelExpansion, rows: usize) -> Result<()> {
+        check_count(rows, self)?;
+        match self {
+            Self::Numbers(y) if y.cols() != model.outputs() => {
+                Err(Error::shape("the labels", "columns", model.outputs(), y.cols(), "one per output"))
             }
-            match classes.iter().find(|c| **c >= model.classes.len()) {
-                Some(bad) => {
-                    Err(Error::parameter("class", bad, format!("from 0 to {}", model.classes.len() - 1)))
+            Self::Numbers(_) => Ok(()),
+            Self::Classes(classes) => {
+                if ProbabilityLink::of_model(model).is_none() {
+                    let allowed = "labels of classes need a model with class probabilities, such as logistic \
+                                   regression";
+                    return Err(Error::parameter("labels", "classes", allowed));
                 }
-                None => Ok(()),
+                match classes.iter().find(|c| **c >= model.classes.len()) {
+                    Some(bad) => {
+                        let allowed = format!("from 0 to {}", model.classes.len() - 1);
+                        Err(Error::parameter("class", bad, allowed))
+                    }
+                    None => Ok(()),
+                }
             }
         }
     }

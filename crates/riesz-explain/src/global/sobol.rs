@@ -55,13 +55,13 @@ pub struct SobolIndices {
     /// values are 0.
     pub explanation: Explanation,
     /// Outputs × players: `Var E[f | X_j]`.
-    first_order: Vec<f64>,
+    pub(super) first_order: Vec<f64>,
     /// Outputs × players: `E Var[f | all other players]`.
-    total_order: Vec<f64>,
+    pub(super) total_order: Vec<f64>,
     /// Outputs × players: Shapley effects.
-    effects: Vec<f64>,
+    pub(super) effects: Vec<f64>,
     /// For each output, a bound on the error of each of these numbers.
-    bound: Vec<f64>,
+    pub(super) bound: Vec<f64>,
 }
 
 /// The largest number of doubles in the sums of all parts: 2 GB.

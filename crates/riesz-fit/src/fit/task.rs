@@ -1,6 +1,7 @@
 //! Common parts of all kinds of model: their declaration, the task with the inputs of a fit, and the result
 //! of a fit.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -253,12 +254,16 @@ pub(super) const FIXED_KERNEL: Setting = Setting::new(
      multiples of the length scales",
 )
 .with_bare("true");
+/// Default number of draws of hyper-parameters, and the numbers of rows with draws by default.
+const DEFAULT_DRAWS: usize = 64;
+const AVERAGED_ROWS: RangeInclusive<usize> = 5..=300;
 pub(super) const HYPERPARAMETER_SAMPLES: Setting = Setting::new(
     "n_hyperparameter_samples",
     "N",
     Range::Count(0),
     "Average over N samples of the hyper-parameters from their posterior, under weakly informative priors \
-     around the values at the start, instead of the best ones alone [default: 0, none]",
+     around the values at the start, instead of the best ones alone; 0 for none [default: 64 for 5 to 300 \
+     rows with --rougher-profiles, otherwise 0]",
 );
 pub(super) const ROUGHER_PROFILES: Setting = Setting::new(
     "rougher_profiles",
@@ -266,7 +271,8 @@ pub(super) const ROUGHER_PROFILES: Setting = Setting::new(
     Range::Switch,
     "Also fit with rougher profiles in place of the kernel's own (Matérn of order 5/2 and 3/2, and \
      Laplacian), for functions that are not smooth: the most likely one is used, and averages include those \
-     that are nearly as likely [default: with averages and the default kernel]",
+     that are nearly as likely [default: for the default kernel, if predictions are averaged, or with \
+     --posterior and at most 300 rows]",
 )
 .with_bare("true");
 pub(super) const FOLDS: Setting = Setting::new(
@@ -349,6 +355,14 @@ impl<'a> FitTask<'a> {
         self.settings.count(RESTARTS.name).unwrap_or(0)
     }
 
+    /// The default number of draws of hyper-parameters for an average over profiles: few rows contain little
+    /// information about hyper-parameters.
+    pub fn default_draws(&self) -> usize {
+        let is_dense = self.settings.count(LANDMARKS.name).is_none();
+        let is_averaged = is_dense && !self.fixed_kernel() && AVERAGED_ROWS.contains(&self.x.rows());
+        if is_averaged { DEFAULT_DRAWS } else { 0 }
+    }
+
     /// Fits the model with the task's kernel, and with [`ROUGHER_PROFILES`] also with other profiles of this
     /// kernel. Returns the most likely fit, and the average over hyper-parameters and plausible profiles if
     /// the settings request one.
@@ -368,9 +382,11 @@ impl<'a> FitTask<'a> {
         let profiles = if has_profiles { &Profile::ROUGHER[..] } else { &[] };
         let (first, likelihood) = (fitted(self.kernel.clone())?, |(_, fit): &(E, F)| log_likelihood(fit));
         let mut fits = plausible_profiles(first, &self.kernel, profiles, likelihood, fitted)?;
-        let samples = self.settings.count(HYPERPARAMETER_SAMPLES.name).filter(|count| *count > 0);
-        let mixture = samples.map(|draws| {
-            let share = draws.div_ceil(fits.len());
+        let draws = self.settings.count(HYPERPARAMETER_SAMPLES.name);
+        let draws = draws.unwrap_or(if has_profiles { self.default_draws() } else { 0 });
+        let mixture = (draws > 0).then(|| {
+            // A single draw is refused.
+            let share = if draws == 1 { 1 } else { draws.div_ceil(fits.len()).max(2) };
             let mixtures = fits.iter().map(|(estimator, fit)| average(estimator, fit, share));
             Ok(PosteriorMixture::combined(mixtures.collect::<Result<_>>()?))
         });

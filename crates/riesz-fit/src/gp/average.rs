@@ -236,7 +236,10 @@ fn check_draws(draws: usize, n_free: usize) -> Result<()> {
         let why = "an average needs at least one hyper-parameter that is not fixed";
         return Err(Error::parameter("number of free hyper-parameters", 0, why));
     }
-    if draws == 0 { Err(Error::too_few("the list of draws", 1, "draw is")) } else { Ok(()) }
+    if draws < 2 {
+        return Err(Error::parameter("n_hyperparameter_samples", draws, "take 0 for none, or at least 2"));
+    }
+    Ok(())
 }
 
 /// A t distribution with its location, its principal axes (the columns of `axes`) and the scale along each

@@ -60,7 +60,7 @@ pub fn explain_average(
         return explain(part);
     }
     let explained = parts.iter().map(|part| Ok((part.weight, explain(part)?)));
-    Explanation::mixed(&explained.collect::<Result<Vec<_>>>()?)
+    Explanation::mixed(explained.collect::<Result<_>>()?)
 }
 
 /// Returns the values of duels, which are rows of [`wide_rows`](super::wide_rows), under a model of duels.

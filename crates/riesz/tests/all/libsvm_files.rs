@@ -6,6 +6,7 @@ use std::path::Path;
 use riesz::explainer::PredictionFunction;
 use riesz::format::libsvm::{Features, Ranges, read_ranges, read_with, write};
 use riesz::kernel_model::ProbabilityLink;
+use riesz::model_average::ModelPart;
 use riesz::question::ValueEstimator;
 use riesz::{
     Background, Error, Exactness, Explainer, Explanation, Game, KernelExpansion, Matrix, Prediction,
@@ -146,7 +147,7 @@ fn probabilities_are_explained_by_all_coalitions() {
 fn sigmoid_models_are_explained_by_their_predictions() {
     for (_, model, x, _) in cases(|file| file.contains("sigmoid")) {
         let (rows, background) = (x.select_rows(&[0, 1]), x.select_rows(&[3, 4, 5]));
-        let function = PredictionFunction::new(&model, None, false);
+        let function = PredictionFunction::new(&model, vec![ModelPart::single(&model, None)], false);
         assert!(matches!(function.without_exact_values(None), Some(Error::NotProduct { .. })));
         let game = Game::Interventional { background: Background::from(background.clone()) };
         for estimator in [ValueEstimator::KernelShap, ValueEstimator::Permutation { per_reference: 9 }] {
@@ -158,7 +159,11 @@ fn sigmoid_models_are_explained_by_their_predictions() {
     }
     // A model with exact values does not need sampled ones.
     let (_, model, ..) = cases(|file| file.starts_with("scaled_rbf")).swap_remove(0);
-    assert!(PredictionFunction::new(&model, None, false).without_exact_values(None).is_none());
+    assert!(
+        PredictionFunction::new(&model, vec![ModelPart::single(&model, None)], false)
+            .without_exact_values(None)
+            .is_none()
+    );
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! The importance of features for a program, which is called at mixed rows.
+//! The importance of features for a program or an average of models, estimated from outputs at mixed rows.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
 use riesz::global::{Labels, Sage, SampledIndices, SampledSensitivity};
+use riesz::model_average;
 use riesz::model_card::CardEntry;
 use riesz::{Background, Explanation, Matrix, Players, Table, ValueIndex};
 use riesz_report::sampled_sobol_record;
@@ -14,37 +15,60 @@ use crate::console::{Console, printable, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
+use crate::io::models::{MODELS_OF_AVERAGE, ModelOrAverage};
 use crate::io::names::listed_columns;
 use crate::io::write::Cells;
 use crate::program::outputs_of;
 use crate::question_args::read_groups;
 
-/// Number of rows at which a program is evaluated, by default.
+/// Number of rows at which a function is evaluated, by default.
 const EVALUATIONS: usize = 65_536;
 
-/// A program and the names of its outputs, once it has stated them.
-struct Program<'c> {
-    command: &'c str,
+/// Outputs at rows, with their names if it states them.
+type Evaluate<'c> = dyn Fn(&Table) -> Result<(Matrix, Option<Vec<String>>)> + 'c;
+
+/// A function whose importance is estimated: a program, or an average of models.
+pub(super) struct Function<'c> {
+    evaluate: Box<Evaluate<'c>>,
+    /// The names of the outputs, once it has stated them.
     names: RefCell<Option<Vec<String>>>,
+    facts: Vec<CardEntry>,
 }
 
-impl<'c> Program<'c> {
-    fn new(command: &'c str) -> Self {
-        Self { command, names: RefCell::default() }
+impl<'c> Function<'c> {
+    fn program(command: &'c str) -> Self {
+        Self {
+            evaluate: Box::new(move |rows| outputs_of(command, rows)),
+            names: RefCell::default(),
+            facts: vec![CardEntry::new("model", "a program"), CardEntry::new("command", command)],
+        }
+    }
+
+    /// The mean output of an average.
+    pub(super) fn average(model: &'c ModelOrAverage) -> Self {
+        let parts = model.parts();
+        let (best, count) = (&model.best.model, parts.len());
+        let facts = [best.facts(), vec![CardEntry::new(MODELS_OF_AVERAGE, count)]];
+        Self {
+            evaluate: Box::new(move |rows| {
+                Ok((model_average::mean(&parts, rows)?, Some(best.output_names.clone())))
+            }),
+            names: RefCell::default(),
+            facts: facts.concat(),
+        }
     }
 
     fn evaluate(&self, rows: &Table) -> Result<Matrix> {
-        let (outputs, header) = outputs_of(self.command, rows)?;
+        let (outputs, header) = (self.evaluate)(rows)?;
         if let Some(names) = header.filter(|names| names.len() == outputs.cols()) {
             *self.names.borrow_mut() = Some(names);
         }
         Ok(outputs)
     }
 
-    /// Adds the program to an explanation of its outputs.
+    /// Adds the function to an explanation of its outputs.
     fn describe(&self, explanation: &mut Explanation) {
-        explanation.provenance.model =
-            vec![CardEntry::new("model", "a program"), CardEntry::new("command", self.command)];
+        explanation.provenance.model.clone_from(&self.facts);
     }
 }
 
@@ -71,7 +95,7 @@ pub(super) fn importance(
     let columns = Columns::read(rows, &[&names[..], &args.target].concat())?;
     let x = columns.table(&names, &[], console)?;
     let groups = args.groups.as_deref().map(|text| read_groups(text, x.columns())).transpose()?;
-    let program = Program::new(command);
+    let program = Function::program(command);
     match args.target.as_slice() {
         [] => variance(args, global, &program, (x, groups), console),
         target => {
@@ -88,10 +112,11 @@ fn option_of_models(args: &Args) -> Option<String> {
     first.or_else(|| args.cells.first_given()).or_else(|| args.features.first_given().map(String::from))
 }
 
-fn variance(
+/// Estimates of the shares of the variance.
+pub(super) fn variance(
     args: &Args,
     global: &Global,
-    program: &Program<'_>,
+    function: &Function<'_>,
     (x, groups): (Table, Option<Players>),
     console: &Console,
 ) -> Result<ImportanceOutput> {
@@ -108,12 +133,12 @@ fn variance(
     let message = format!("estimating the parts of the variance from {samples} samples");
     let inputs = Background::from(x);
     let mut indices = with_progress(console, &message, &sensitivity.progress, || {
-        sensitivity.run(&inputs, |rows| program.evaluate(rows))
+        sensitivity.run(&inputs, |rows| function.evaluate(rows))
     })?;
     let explanation = &mut indices.explanation;
-    program.describe(explanation);
+    function.describe(explanation);
     explanation.output_names =
-        program.names.borrow().clone().unwrap_or_else(|| match indices.variance.len() {
+        function.names.borrow().clone().unwrap_or_else(|| match indices.variance.len() {
             1 => vec!["y".into()],
             several => (1..=several).map(|o| format!("y{o}")).collect(),
         });
@@ -184,15 +209,15 @@ fn variance_text(indices: &SampledIndices) -> String {
     }
     let _ = writeln!(
         text,
-        "Estimates ± standard errors, from {} rows at which the program was called. Features are treated as \
-         independent, each distributed as in the rows.",
+        "Estimates ± standard errors, from {} rows at which the outputs were computed. Features are treated \
+         as independent, each distributed as in the rows.",
         indices.evaluations
     );
     text
 }
 
 /// The true values of rows: numbers, or classes if the program has one probability per class.
-fn labels(columns: &Columns, target: &[String], program: &Program<'_>, row: &Table) -> Result<Labels> {
+fn labels(columns: &Columns, target: &[String], program: &Function<'_>, row: &Table) -> Result<Labels> {
     let outputs = program.evaluate(row)?;
     let m = outputs.cols();
     let is_class = target.len() == 1 && (m > 1 || columns.is_categorical(&target[0], false)?);
@@ -236,7 +261,7 @@ fn labels(columns: &Columns, target: &[String], program: &Program<'_>, row: &Tab
 fn loss(
     args: &Args,
     global: &Global,
-    program: &Program<'_>,
+    program: &Function<'_>,
     (x, labels, groups): (Table, Labels, Option<Players>),
     console: &Console,
 ) -> Result<ImportanceOutput> {
