@@ -158,7 +158,7 @@ def matched(options, axes):
         slopes.append(np.polyfit(source, t, 1)[0])
         predictions = {
             "exact": fitted(rows, bags, ()).predict(rows),
-            "200 inducing points": fitted(rows, bags, (), inducing=200).predict(rows),
+            "200 inducing points": fitted(rows, bags, (), n_inducing=200).predict(rows),
             "S-CMP, constants kept, by evidence": evident(rows, bags),
             "CMP, constants kept, by evidence": evident(rows, bags, mediator_examples="rows"),
             "S-CMP, constants kept, ridge by slices left out": fitted(

@@ -469,7 +469,7 @@ class SobolIndices:
     def record(self) -> str: ...
 
 def sobol_indices(
-    model: Expansion,
+    models: list[tuple[float, Expansion]],
     rows: NDArray[np.float64],
     weights: NDArray[np.float64] | None,
     groups: list[tuple[str, list[int]]],
@@ -503,7 +503,12 @@ def importance_page(
     record: str,
     title: str | None,
     target: str | None,
-    curves: tuple[Expansion, NDArray[np.float64], NDArray[np.float64] | None, list[tuple[str, list[int]]]]
+    curves: tuple[
+        list[tuple[float, Expansion]],
+        NDArray[np.float64],
+        NDArray[np.float64] | None,
+        list[tuple[str, list[int]]],
+    ]
     | None,
     explanation: Explanation | None,
     facts: list[tuple[str, str]],
@@ -544,7 +549,7 @@ def sage_values(
     threads: int | None,
 ) -> SageValues: ...
 def component(
-    model: Expansion,
+    models: list[tuple[float, Expansion]],
     rows: NDArray[np.float64],
     weights: NDArray[np.float64] | None,
     groups: list[tuple[str, list[int]]],
@@ -643,7 +648,12 @@ def fit_aggregates(
 ) -> FittedAggregates: ...
 def aggregate_evidence(start: dict[str, Any], aggregates: Aggregates) -> tuple[float, list[float]]: ...
 def fit_sparse_aggregates(
-    start: dict[str, Any], aggregates: Aggregates, points: int | _Rows, tune: bool, seed: int
+    start: dict[str, Any],
+    aggregates: Aggregates,
+    points: int | _Rows,
+    tune: bool,
+    draws: int | None,
+    seed: int,
 ) -> FittedAggregates: ...
 
 @final

@@ -330,3 +330,150 @@ def test_the_command_line_averages_duels(tmp_path):
     again = riesz.PreferenceClassifier.load(tmp_path / "c.riesz")
     ours = again.explain(items.loc[["item0"]], items.loc[["item5"]], items)
     np.testing.assert_allclose(why["values"], ours.values.ravel(), atol=1e-9)
+
+
+def test_components_are_averaged(tmp_path):
+    average = regressor().average_
+    anova = riesz.functional_anova(average, X)
+    parts = [riesz.functional_anova(model, X) for model in average.models]
+    for features in ([0], [1], [0, 1]):
+        component, components = (
+            anova.component(features, NEW),
+            [p.component(features, NEW) for p in parts],
+        )
+        mean = sum(w * part.values for w, part in zip(average.weights, components))
+        second = sum(w * (part.values**2 + part.std**2) for w, part in zip(average.weights, components))
+        np.testing.assert_allclose(component.values, mean, atol=1e-12)
+        np.testing.assert_allclose(component.std, np.sqrt(second - mean**2), rtol=1e-6)
+    sums = sum(anova.component(features, NEW).values for features in ([0], [1], [0, 1]))
+    np.testing.assert_allclose(anova.mean + sums, average.predict(NEW), atol=1e-9)
+
+
+def test_importance_is_averaged(tmp_path):
+    average = regressor().average_
+    exact = riesz.sobol_indices(average, X, posterior=True)
+    parts = [riesz.sobol_indices(model, X, posterior=True) for model in average.models]
+    variance = sum(w * float(part.variance) for w, part in zip(average.weights, parts))
+    effects = sum(w * float(part.variance) * part.shapley_effects for w, part in zip(average.weights, parts))
+    np.testing.assert_allclose(float(exact.variance), variance, rtol=1e-12)
+    np.testing.assert_allclose(exact.shapley_effects, effects / variance, rtol=1e-10)
+    assert (abs(exact.shapley_effects - effects / variance) <= exact.bound).all()
+    exact.report(tmp_path / "importance.html")
+    assert "<svg" in (tmp_path / "importance.html").read_text()
+    # The posterior mean of the variance contains that of the variance of draws of f.
+    grid = np.array([[a, b] for a in X[:, 0] for b in X[:, 1]])
+    drawn = average.sample(grid, 4000, random_state=1).var(axis=0)
+    assert abs(drawn.mean() - variance) < 4 * drawn.std() / np.sqrt(len(drawn))
+    # The mean function is one function, whose shares are estimated.
+    estimated = riesz.sobol_indices(average, X)
+    pairs = average.predict(grid).reshape(len(X), len(X))
+    first_order = np.array([pairs.mean(axis=1).var(), pairs.mean(axis=0).var()]) / pairs.var()
+    assert (abs(estimated.first_order - first_order) < 4 * estimated.std_error["first_order"]).all()
+    with pytest.raises(ValueError, match=r"average of \d+ models"):
+        riesz.sobol_indices(average, X, posterior=True, n_samples=10)
+
+
+@with_command
+def test_the_command_line_reads_averages_for_importance(tmp_path):
+    average = regressor().average_
+    average.save(tmp_path / "m.riesz")
+    pd.DataFrame(X, columns=average.feature_names).assign(y=Y).to_csv(tmp_path / "rows.csv", index=False)
+    table = lambda options: pd.read_csv(io.StringIO(run(tmp_path, f"importance m.riesz rows.csv {options}")))
+    printed = table("--posterior --format csv").set_index("feature").loc[average.feature_names]
+    exact = riesz.sobol_indices(average, X, posterior=True)
+    np.testing.assert_allclose(printed.shapley_effect, exact.shapley_effects, rtol=1e-9)
+    estimated = table("--format csv").set_index("feature").loc[average.feature_names]
+    ours = riesz.sobol_indices(average, X)
+    errors = np.hypot(estimated.shapley_effect_std_error, ours.std_error["shapley_effects"])
+    assert (abs(estimated.shapley_effect - ours.shapley_effects) < 4 * errors).all()
+    run(tmp_path, "importance m.riesz rows.csv -o importance.html")
+    run(tmp_path, "importance m.riesz rows.csv --posterior -o exact.html")
+    # SAGE values of the mean function, as those of any function.
+    sage = table("--target y --format csv").set_index("feature").loc[average.feature_names]
+    expected = riesz.sage_values(average.predict, X, Y)
+    np.testing.assert_allclose(sage.value, expected.values, rtol=1e-9)
+    with pytest.raises(AssertionError, match="add --posterior"):
+        run(tmp_path, "importance m.riesz rows.csv --index moebius")
+    curves = pd.read_csv(io.StringIO(run(tmp_path, "effects m.riesz rows.csv")))
+    curve = curves[curves.component == average.feature_names[0]]
+    points = np.column_stack([curve.x, np.zeros(len(curve))])
+    component = riesz.functional_anova(average, X).component([0], points)
+    np.testing.assert_allclose(
+        curve[["value", "std"]].to_numpy().T, [component.values, component.std], rtol=1e-8
+    )
+
+
+def test_few_rows_are_averaged_by_default():
+    for estimator, targets in [
+        (riesz.GaussianProcessRegressor, Y),
+        (riesz.GaussianProcessClassifier, Y > 0),
+    ]:
+        averaged = estimator("auto", random_state=0).fit(X, targets)
+        expected = estimator("auto", n_hyperparameter_samples=64, random_state=0).fit(X, targets)
+        np.testing.assert_array_equal(averaged.average_.weights, expected.average_.weights)
+        assert estimator("auto", n_hyperparameter_samples=0).fit(X, targets).average_ is None
+        assert estimator("auto", optimizer=None).fit(X, targets).average_ is None
+        assert estimator(RBF([1.0, 1.0])).fit(X, targets).average_ is None
+    rows = np.tile(X, (22, 1)) + 0.1 * rng.normal(size=(308, 2))
+    assert riesz.GaussianProcessRegressor("auto").fit(rows, np.tile(Y, 22)).average_ is None
+
+
+@with_command
+def test_the_command_line_explains_probabilities_of_averages(tmp_path):
+    rows = pd.DataFrame(X, columns=["a", "b"])
+    rows.assign(y=np.where(Y > 0, "high", "low")).to_csv(tmp_path / "train.csv", index=False)
+    run(tmp_path, "fit train.csv --model gpc --target y --posterior --seed 0 -o m.riesz")
+    average = riesz.ModelAverage.load(tmp_path / "m.riesz")
+    assert len(average.models) > 10
+    run(tmp_path, "explain m.riesz train.csv --background train.csv --probabilities -o e.json")
+    explained = riesz.Explanation.load(tmp_path / "e.json")
+    probability = sum(
+        weight * model.predict_proba(rows)[:, 1] for weight, model in zip(average.weights, average.models)
+    )
+    np.testing.assert_allclose(explained.predictions, probability, rtol=1e-12)
+    sums = explained.base_values + explained.values.sum(axis=1)
+    np.testing.assert_allclose(sums, probability, rtol=1e-9)
+    classes = json.loads((tmp_path / "e.json").read_text())["decisions"]
+    assert classes is not None
+    options = "--model m.riesz --rows train.csv --background train.csv"
+    assert "agree" in run(tmp_path, f"verify e.json {options}")
+    for option in ["--variance", "--robustness 0.1"]:
+        with pytest.raises(AssertionError, match=f"{option.split()[0]} is about one model"):
+            run(tmp_path, f"explain m.riesz train.csv --background train.csv {option}")
+
+
+@with_command
+def test_one_sample_is_refused_on_the_command_line(tmp_path):
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=Y).to_csv(tmp_path / "train.csv", index=False)
+    with pytest.raises(AssertionError, match="--hyperparameter-samples = 1.*at least 2"):
+        run(tmp_path, "fit train.csv --model gp --target y --hyperparameter-samples 1 -o m.riesz")
+
+
+@with_command
+def test_maps_through_inducing_points_are_averaged(tmp_path):
+    rows = pd.DataFrame(np.random.default_rng(3).normal(size=(40, 2)), columns=["a", "b"])
+    rows["bag"] = np.repeat(np.arange(20), 2)
+    targets = np.sin(2 * rows.a).groupby(rows.bag).mean() + 0.05 * np.cos(9.0 * np.arange(20))
+    bags = targets.rename("z").reset_index()
+    columns = {"bag": "bag", "target": "z"}
+    exact = riesz.AggregateGaussianProcess(row_noise=0.0, random_state=0).fit(rows, bags, **columns)
+    # With all rows as inducing points nothing is approximated.
+    points = {"n_inducing": rows[["a", "b"]], "random_state": 0}
+    sparse = riesz.AggregateGaussianProcess(**points).fit(rows, bags, **columns)
+    assert sparse.effective_sample_size_ == pytest.approx(exact.effective_sample_size_, rel=1e-3)
+    expected = exact.predict(rows, return_std=True)
+    np.testing.assert_allclose(sparse.predict(rows, return_std=True), expected, rtol=1e-4)
+    np.testing.assert_allclose(sparse.loo_.mean, exact.loo_.mean, rtol=1e-4)
+    best = riesz.AggregateGaussianProcess(n_hyperparameter_samples=0, **points).fit(rows, bags, **columns)
+    assert (sparse.predict(rows, return_std=True)[1] > best.predict(rows, return_std=True)[1]).mean() > 0.9
+    # The command line draws other inducing points, and the same hyper-parameters from each seed.
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    bags.to_csv(tmp_path / "bags.csv", index=False)
+    tables = "rows.csv bags.csv --bag bag --target z --inducing 30 --seed 1"
+    estimated = pd.read_csv(io.StringIO(run(tmp_path, f"downscale estimate {tables}")))
+    assert np.corrcoef(estimated.z, expected[0])[0, 1] > 0.99
+    run(tmp_path, f"downscale fit {tables} --hyperparameter-samples 64 -o map.riesz")
+    read = pd.read_csv(io.StringIO(run(tmp_path, "downscale predict map.riesz rows.csv")))
+    np.testing.assert_allclose(read.z, estimated.z, rtol=1e-2, atol=1e-3)
+    with pytest.raises(AssertionError, match="--target-contributions cannot be used with fits through"):
+        run(tmp_path, f"downscale estimate {tables} --target-contributions")

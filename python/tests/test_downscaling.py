@@ -915,7 +915,6 @@ def test_bad_input_is_refused():
         ),
         ({"n_inducing": 0}, "n_inducing = 0: it is a whole number from 1"),
         ({"approximation": "sparse"}, "it is one of 'fitc', 'vfe'"),
-        ({"n_inducing": 3, "n_hyperparameter_samples": 64}, "fits through inducing points are not averaged"),
     ]
     for options, message in wrong:
         assert message in refusal(model=fixed_process(**options)), options

@@ -251,6 +251,12 @@ impl Part {
         })
     }
 
+    fn sparse(weight: f64, fit: SparseAggregateFit) -> Self {
+        let SparseAggregateFit { model, covariance, fitted, left_out, .. } = fit;
+        let left_out = Some((left_out.mean, left_out.variance));
+        Self { weight, model, covariance, fitted, bags: None, left_out, sensitivities: None }
+    }
+
     fn into_python(self, py: Python<'_>, name: &str) -> PyResult<Py<AggregatePart>> {
         let Self { weight, mut model, covariance, fitted, bags, left_out, sensitivities } = self;
         model.output_names = vec![name.into()];
@@ -351,7 +357,8 @@ pub enum Points<'py> {
     Rows(NamedRows<'py>),
 }
 
-/// Fits the sparse process with inducing points.
+/// Fits the sparse process with inducing points. If `draws` is given, averages over this number of draws of
+/// hyper-parameters.
 #[pyfunction]
 pub fn fit_sparse_aggregates(
     py: Python<'_>,
@@ -359,6 +366,7 @@ pub fn fit_sparse_aggregates(
     aggregates: &Aggregates,
     points: Points<'_>,
     tune: bool,
+    draws: Option<usize>,
     seed: u64,
 ) -> PyResult<FittedAggregates> {
     let (start_process, data) = (start.process(&aggregates.data)?, Arc::clone(&aggregates.data));
@@ -368,7 +376,7 @@ pub fn fit_sparse_aggregates(
     };
     let stop: Arc<AtomicBool> = Arc::default();
     let worker_stop = stop.clone();
-    let work = move || -> Result<SparseAggregateFit, Error> {
+    let work = move || -> Result<_, Error> {
         let rows: Table = rows.map_or_else(|| inducing_points(&data.rows, count, seed), Ok)?;
         let process = SparseAggregateProcess {
             noise: start_process.noise,
@@ -385,31 +393,21 @@ pub fn fit_sparse_aggregates(
             stop: worker_stop,
             ..SparseAggregateProcess::new(start_process.kernel, rows)
         };
-        process.fit_data(&data)
+        let fit = process.fit_data(&data)?;
+        let average = draws.map(|draws| process.average_data(&fit, &data, draws)).transpose()?;
+        Ok((fit, average))
     };
-    let sparse_fit = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
-    let SparseAggregateFit {
-        model,
-        covariance,
-        noise,
-        row_noise,
-        mediation_noise,
-        log_marginal_likelihood,
-        fitted,
-        left_out,
-        warnings,
-        mediation,
-        ..
-    } = sparse_fit;
-    let left_out = Some((left_out.mean, left_out.variance));
-    let part = Part { weight: 1.0, model, covariance, fitted, bags: None, left_out, sensitivities: None };
+    let (mut fit, average) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let effective = average.as_ref().map(|average| average.effective_sample_size);
+    let parts = average.into_iter().flat_map(|average| average.fits);
+    let parts = parts.map(|(weight, fit)| Part::sparse(weight, fit).into_python(py, &aggregates.name));
     Ok(FittedAggregates {
-        best: part.into_python(py, &aggregates.name)?,
-        parts: Vec::new(),
-        effective: None,
-        noise: (noise, row_noise, mediation_noise),
-        mediation: mediation.map(in_json).transpose()?,
-        log_marginal_likelihood,
-        warnings,
+        parts: parts.collect::<PyResult<_>>()?,
+        effective,
+        noise: (fit.noise, fit.row_noise, fit.mediation_noise),
+        mediation: fit.mediation.take().map(in_json).transpose()?,
+        log_marginal_likelihood: fit.log_marginal_likelihood,
+        warnings: std::mem::take(&mut fit.warnings),
+        best: Part::sparse(1.0, fit).into_python(py, &aggregates.name)?,
     })
 }

@@ -67,14 +67,18 @@ _SAMPLES, _MAX_OBSERVATIONS = 64, 300
 
 
 def hyperparameter_samples(
-    n_samples: Any, n_observations: int, optimizer: Any, reason: str | None = None
+    n_samples: Any,
+    n_observations: int,
+    optimizer: Any,
+    reason: str | None = None,
+    max_observations: int = _MAX_OBSERVATIONS,
 ) -> int | None:
     """Returns the number of samples of hyper-parameters to average over, ``None`` for none. ``reason`` is a
-    reason for none."""
+    reason for none. By default there are none for more than ``max_observations``."""
     if optimizer is None:
         reason = "optimizer=None keeps hyper-parameters as they are"
     if isinstance(n_samples, str) and n_samples == "auto":
-        return _SAMPLES if reason is None and 5 <= n_observations <= _MAX_OBSERVATIONS else None
+        return _SAMPLES if reason is None and 5 <= n_observations <= max_observations else None
     if not is_whole(n_samples):
         raise ValueError(f"n_hyperparameter_samples = {n_samples!r}: it is 'auto' or a whole number")
     if n_samples == 0:

@@ -110,7 +110,8 @@ class AggregateGaussianProcess(Downscaled):
     n_hyperparameter_samples : int or "auto"
         Number of draws of the hyper-parameters from their posterior over which predictions are averaged,
         because the best hyper-parameters alone are overconfident with few targets; 0 for none. ``"auto"``
-        is 64 for up to 300 targets, but 0 with ``"pseudo"``.
+        is 64 for up to 300 targets, or 1,000 with inducing points, but 0 with ``"pseudo"``. With inducing
+        points, the regression on mediators is not averaged.
     n_inducing : None, int or array
         Number of inducing points, or the points themselves. ``None`` is exact up to 10,000 rows and 4,000
         bags (50,000 rows with mediators), and otherwise uses up to 1,000 points. With inducing points, the
@@ -302,11 +303,11 @@ class AggregateGaussianProcess(Downscaled):
                 "n_inducing=, more points for a closer fit"
             )
         start, tune = self._start(tables), self.optimizer is not None
+        draws = self._draws(len(tables.values), 300 if points is None else 1000)
         if points is None:
-            draws = self._draws(len(tables.values))
             fitted = _core.fit_aggregates(start, aggregates, tune, draws, seed)
         else:
-            fitted = _core.fit_sparse_aggregates(start, aggregates, points, tune, seed)
+            fitted = _core.fit_sparse_aggregates(start, aggregates, points, tune, draws, seed)
         self._store_results(fitted, tables, roles)
         if self.exact_totals:
             self._check_met(aggregates)
@@ -386,14 +387,16 @@ class AggregateGaussianProcess(Downscaled):
                 "take a rougher kernel"
             )
 
-    def _draws(self, targets: int) -> int | None:
-        """Returns the number of draws of hyper-parameters, if any."""
+    def _draws(self, targets: int, max_targets: int) -> int | None:
+        """Returns the number of draws of hyper-parameters, if any; by default for at most ``max_targets``."""
         why = None
         if self.published or self.operator == "pseudo":
             why = (
                 f"{'published=True' if self.published else 'operator=' + repr(self.operator)} takes the best"
             )
-        return hyperparameter_samples(self.n_hyperparameter_samples, targets, self.optimizer, why)
+        return hyperparameter_samples(
+            self.n_hyperparameter_samples, targets, self.optimizer, why, max_targets
+        )
 
     def _points(self, tables: Tables, aggregates: _core.Aggregates) -> Any:
         """Returns inducing points, or their number; ``None`` for an exact fit."""
@@ -403,11 +406,6 @@ class AggregateGaussianProcess(Downscaled):
             return None
         if self.exact_totals or (self.n_inducing is None and aggregates.usual_points is None):
             return None
-        if self.n_hyperparameter_samples not in (0, "auto"):
-            raise ValueError(
-                f"n_hyperparameter_samples = {self.n_hyperparameter_samples!r}: fits through inducing "
-                "points are not averaged: take 0"
-            )
         if self.n_inducing is None:
             return aggregates.usual_points
         return points_of(self.n_inducing, tables)

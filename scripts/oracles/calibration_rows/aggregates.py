@@ -238,6 +238,12 @@ ROWS = [
         means("rough", 500, 40, n_inducing=200),
     ),
     _row(
+        "downscaling, rough map, 500 bags, Matérn",
+        "draw of a Matérn kernel of order 3/2, 2 columns; 500 bags of 40 rows",
+        "kernel matern32(ard), 200 inducing points",
+        means("rough", 500, 40, n_inducing=200, kernel="matern32(ard)"),
+    ),
+    _row(
         "downscaling, known map, 500 bags",
         "analytic map of 2 columns, little noise; 500 bags of 40 rows",
         _POINTS,

@@ -252,6 +252,13 @@ ROWS = [
         AVERAGED_REGRESSION,
     ),
     Row(
+        "regression, rough function, Laplacian, averaged",
+        "draw of an Ornstein-Uhlenbeck process; 100 rows of 2 columns",
+        "Laplacian kernel, averaged over 64 samples of hyper-parameters",
+        misspecified_regression("rough", "laplacian(ard)", **AVERAGED),
+        AVERAGED_REGRESSION,
+    ),
+    Row(
         "regression, kinks, Matérn",
         "function with kinks; 100 rows of 2 columns",
         "Matérn kernel of order 3/2, tuned",

@@ -309,7 +309,10 @@ fn estimates_average_over_hyper_parameters() {
         }
     }
     place.bad(&format!("{estimate} --no-tuning"), "give --hyperparameter-samples 0");
-    place.bad(&format!("{estimate} --inducing 5"), "inducing points are neither averaged");
+    place.bad(
+        &format!("{estimate} --inducing 5 --target-contributions"),
+        "--target-contributions cannot be used with fits through inducing points",
+    );
 }
 
 #[test]

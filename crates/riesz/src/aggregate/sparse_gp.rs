@@ -13,6 +13,7 @@
 //! bags, it selects kernels that are smoother than f, and the intervals are too narrow.
 
 mod alternating_tuning;
+mod average;
 mod bag_features;
 mod collapsed_evidence;
 mod mediated_features;
@@ -171,6 +172,8 @@ pub struct SparseAggregateFit {
     pub start_kernel: Kernel,
     /// The parameters of the fit, in the order and on the scale of [`SparseAggregateProcess::parameters`].
     pub theta: Vec<f64>,
+    /// Start kernels and parameters of other profiles whose evidence is smaller by at most 3.
+    pub alternatives: Vec<(Kernel, Vec<f64>)>,
     /// The number of optimiser steps in all runs.
     pub steps: usize,
     /// The number of evaluations of the evidence in all runs.
@@ -333,7 +336,7 @@ impl SparseAggregateProcess {
             targets.select_bags(&subset)
         });
         let first_targets = subset.as_ref().unwrap_or(targets);
-        let (first, process) =
+        let (first, process, alternatives) =
             self.best_profile(first_targets, &parameters, free.clone(), search, control)?;
         let mut optimum = match subset {
             None => first,
@@ -350,14 +353,24 @@ impl SparseAggregateProcess {
             }
         };
         optimum.warnings.dedup();
-        let (kernel, noises) = process.hyperparameters(targets, &optimum.theta);
-        let features = targets.features(&kernel, false, control)?;
-        let state = process.state(targets, &kernel, noises, &features)?;
-        process.result(targets, (kernel, noises), &features, &state, optimum, tuned)
+        Ok(SparseAggregateFit { alternatives, ..process.fit_at(targets, optimum, tuned)? })
     }
 
-    /// Tunes the process with each of the [`profiles`](Self::profiles). Returns the best optimum, and the
-    /// process with its profile.
+    /// Fits the process with the parameters of an optimum.
+    fn fit_at(
+        &self,
+        targets: &SparseTargets,
+        optimum: SearchResult,
+        tuned: bool,
+    ) -> Result<SparseAggregateFit> {
+        let (kernel, noises) = self.hyperparameters(targets, &optimum.theta);
+        let features = targets.features(&kernel, false, self.control())?;
+        let state = self.state(targets, &kernel, noises, &features)?;
+        self.result(targets, (kernel, noises), &features, &state, optimum, tuned)
+    }
+
+    /// Tunes the process with each of the [`profiles`](Self::profiles). Returns the best optimum, the process
+    /// with its profile, and kernels and parameters of profiles that are nearly as likely.
     fn best_profile(
         &self,
         targets: &SparseTargets,
@@ -365,16 +378,31 @@ impl SparseAggregateProcess {
         free: Range<usize>,
         search: SearchOptions<'_>,
         control: RunControl<'_>,
-    ) -> Result<(SearchResult, Self)> {
+    ) -> Result<(SearchResult, Self, Vec<(Kernel, Vec<f64>)>)> {
         let tune = |process: Self| {
-            Ok((process.tune(targets, start, free.clone(), search.clone(), control)?, process))
+            let optimum = process.tune(targets, start, free.clone(), search.clone(), control)?;
+            let theta = optimum.theta.clone();
+            Ok((optimum, (process, theta)))
         };
         let profiles = if free.contains(&0) { &self.profiles[..] } else { &[] };
         let first = tune(self.clone())?;
         let (optimum, mut processes) = search::best_profile(first, &self.kernel, profiles, |kernel| {
             tune(Self { kernel, ..self.clone() })
         })?;
-        Ok((optimum, processes.remove(0)))
+        let (process, _) = processes.remove(0);
+        let alternatives = processes.into_iter().map(|(process, theta)| (process.kernel, theta));
+        Ok((optimum, process, alternatives.collect()))
+    }
+
+    /// Returns the priors of all parameters, around their starts.
+    fn hyperparameter_priors(&self) -> Vec<HyperParameter> {
+        let parameters = self.parameters();
+        let free = self.tune.free(self.kernel.parameters().len(), parameters.len());
+        let hyperparameter = |(i, parameter): (usize, Parameter)| match self.priors && free.contains(&i) {
+            true => HyperParameter::with_default_prior(parameter),
+            false => HyperParameter::fixed(parameter),
+        };
+        parameters.into_iter().enumerate().map(hyperparameter).collect()
     }
 
     /// Maximises the evidence times the priors of the `free` parameters, starting at `start`.
@@ -387,12 +415,7 @@ impl SparseAggregateProcess {
         control: RunControl<'_>,
     ) -> Result<SearchResult> {
         let slopes = free.contains(&0);
-        let hyperparameter = |(i, parameter): (usize, Parameter)| match self.priors && free.contains(&i) {
-            true => HyperParameter::with_default_prior(parameter),
-            false => HyperParameter::fixed(parameter),
-        };
-        let coordinates: Vec<HyperParameter> =
-            self.parameters().into_iter().enumerate().map(hyperparameter).collect();
+        let coordinates = self.hyperparameter_priors();
         let mut cached_features = None;
         let objective = |theta: &[f64]| {
             let evaluation =
@@ -630,6 +653,7 @@ impl SparseAggregateProcess {
             mediation: None,
             jitter: state.points.jitter,
             start_kernel: self.kernel.clone(),
+            alternatives: Vec::new(),
             theta,
             steps,
             evaluations,

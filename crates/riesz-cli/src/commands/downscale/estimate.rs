@@ -54,8 +54,10 @@ pub struct Args {
 
 /// Fits with weights that add up to 1, one for each sample of the hyper-parameters.
 enum Mixture {
-    Numbers(Vec<(f64, AggregateFit)>),
-    Counts(Vec<(f64, KernelExpansion, PosteriorCovariance)>),
+    /// Exact fits to numbers.
+    Exact(Vec<(f64, AggregateFit)>),
+    /// Fits to counts, or through inducing points.
+    Approximate(Vec<(f64, KernelExpansion, PosteriorCovariance)>),
 }
 
 /// The average over samples of the hyper-parameters, whose outputs have these names.
@@ -68,8 +70,8 @@ pub fn average(
 ) -> Result<ModelAverage> {
     let (mixture, size) = mixture(learn, hyperparameter_samples, aggregated, seed, console)?;
     let fits: Vec<(f64, KernelExpansion, PosteriorCovariance)> = match mixture {
-        Mixture::Numbers(fits) => fits.into_iter().map(|(w, fit)| (w, fit.model, fit.covariance)).collect(),
-        Mixture::Counts(fits) => fits,
+        Mixture::Exact(fits) => fits.into_iter().map(|(w, fit)| (w, fit.model, fit.covariance)).collect(),
+        Mixture::Approximate(fits) => fits,
     };
     let models = fits.into_iter().map(|(weight, mut model, covariance)| {
         model.output_names = output_names.to_vec();
@@ -128,15 +130,23 @@ fn mixture(
         });
         let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
         let parts = fits.into_iter().map(|(weight, fit)| (weight, fit.model, fit.covariance));
-        return Ok((Mixture::Counts(parts.collect()), size));
-    }
-    if learn.inducing.or(data.usual_points()).is_some() {
-        return Err(Failure::input(
-            "fits through inducing points are neither averaged nor shared out to targets: use 'riesz \
-             downscale fit', or leave --inducing out",
-        ));
+        return Ok((Mixture::Approximate(parts.collect()), size));
     }
     let start = learn.start(data)?;
+    if let Some(points) = learn.inducing.or(data.usual_points()).filter(|_| !learn.exact_totals) {
+        let process = learn.sparse(points, start, data, seed)?;
+        let fits = with_progress(console, &message, &process.progress, || -> riesz::Result<_> {
+            let fit = process.fit_data(data)?;
+            if samples == 0 {
+                return Ok((vec![(1.0, fit)], None));
+            }
+            let average = process.average_data(&fit, data, samples)?;
+            Ok((average.fits, Some(average.effective_sample_size)))
+        });
+        let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
+        let parts = fits.into_iter().map(|(weight, fit)| (weight, fit.model, fit.covariance));
+        return Ok((Mixture::Approximate(parts.collect()), size));
+    }
     let fits = with_progress(console, &message, &tuning.progress, || -> riesz::Result<_> {
         if learn.no_tuning {
             return Ok((vec![(1.0, start.fit(data)?)], None));
@@ -149,7 +159,7 @@ fn mixture(
         Ok((average.fits, Some(average.effective_sample_size)))
     });
     let (fits, size) = fits.map_err(|error| aggregated.named(error))?;
-    Ok((Mixture::Numbers(fits), size))
+    Ok((Mixture::Exact(fits), size))
 }
 
 /// Fits, averages and writes the predictions.
@@ -157,6 +167,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     check_samples(&args.learn, args.hyperparameter_samples)?;
     let aggregated = args.learn.checked_data(&console)?;
+    let data = &aggregated.data;
+    if args.target_contributions && args.learn.inducing.or(data.usual_points()).is_some() {
+        return Err(Failure::input(
+            "--target-contributions cannot be used with fits through inducing points: leave --inducing or \
+             --target-contributions out",
+        ));
+    }
     if args.target_contributions && aggregated.family.is_some() {
         return Err(Failure::input(
             "--target-contributions cannot be used with counts, whose map is not linear in them: leave it \
@@ -169,13 +186,15 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         console.warn(warning);
     }
     let parts: Vec<(f64, &KernelExpansion, &PosteriorCovariance)> = match &mixture {
-        Mixture::Numbers(fits) => fits.iter().map(|(w, fit)| (*w, &fit.model, &fit.covariance)).collect(),
-        Mixture::Counts(fits) => fits.iter().map(|(w, model, covariance)| (*w, model, covariance)).collect(),
+        Mixture::Exact(fits) => fits.iter().map(|(w, fit)| (*w, &fit.model, &fit.covariance)).collect(),
+        Mixture::Approximate(fits) => {
+            fits.iter().map(|(w, model, covariance)| (*w, model, covariance)).collect()
+        }
     };
     let (rows, labels) = args.rows(parts[0].1, &aggregated, &console)?;
     let mut columns = vec![labels];
     match &mixture {
-        Mixture::Numbers(fits) if args.target_contributions => {
+        Mixture::Exact(fits) if args.target_contributions => {
             columns.extend(contributions(fits, &aggregated, &rows)?);
         }
         _ => {

@@ -286,16 +286,15 @@ impl Learn {
         Ok(Fitted { model: fit.model, covariance: fit.covariance, aggregated, fitted, left_out })
     }
 
-    fn fit_sparse(
+    /// The process through inducing points at which tuning starts.
+    pub(super) fn sparse(
         &self,
         points: usize,
         start: AggregateGaussianProcess,
-        aggregated: Aggregated,
+        data: &Aggregates,
         seed: u64,
-        console: &Console,
-    ) -> Result<Fitted> {
-        let data = &aggregated.data;
-        let process = SparseAggregateProcess {
+    ) -> Result<SparseAggregateProcess> {
+        Ok(SparseAggregateProcess {
             noise: start.noise,
             row_noise: Some(start.row_noise).filter(|noise| *noise > 0.0),
             mediation_noise: Some(start.mediation_noise).filter(|noise| *noise > 0.0),
@@ -306,7 +305,19 @@ impl Learn {
             approximation: if self.published { Approximation::Vfe } else { Approximation::Fitc },
             seed,
             ..SparseAggregateProcess::new(start.kernel, inducing_points(&data.rows, points, seed)?)
-        };
+        })
+    }
+
+    fn fit_sparse(
+        &self,
+        points: usize,
+        start: AggregateGaussianProcess,
+        aggregated: Aggregated,
+        seed: u64,
+        console: &Console,
+    ) -> Result<Fitted> {
+        let data = &aggregated.data;
+        let process = self.sparse(points, start, data, seed)?;
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
         let fit = with_progress(console, &message, &process.progress, || process.fit_data(data));
         let mut fit = fit.map_err(|error| aggregated.named(error))?;

@@ -3,7 +3,7 @@
 //! of rows.
 
 use super::mediated_features::RowSamples;
-use super::{SparseAggregateFit, SparseAggregateProcess};
+use super::{SparseAggregateFit, SparseAggregateProcess, SparseTargets};
 use crate::aggregate::aggregate_data::Aggregates;
 use crate::aggregate::bag_gram::BagRows;
 use crate::aggregate::mediation::regresses_targets;
@@ -20,6 +20,12 @@ use crate::linalg::Matrix;
 /// The maximum number of alternations.
 const MAX_ROUNDS: usize = 3;
 
+/// Whether the targets are those of the bags, in their order.
+fn targets_are_bags(data: &Aggregates) -> bool {
+    let bags: Vec<Option<usize>> = (0..data.bags.count()).map(Some).collect();
+    data.bag_of_target == bags
+}
+
 impl SparseAggregateProcess {
     /// Fits the process to targets of which some may have no rows; these are predicted through mediators. The
     /// known noise is that of the data.
@@ -34,11 +40,8 @@ impl SparseAggregateProcess {
     /// As [`fit`](Self::fit) and [`ObservationOperator::new`].
     pub fn fit_data(&self, data: &Aggregates) -> Result<SparseAggregateFit> {
         data.check()?;
-        let mediation_noise = self.mediation_noise.filter(|_| data.mediated() > 0);
-        let mut process = Self { known_noise: data.target_noise.clone(), mediation_noise, ..self.clone() };
-        if data.bag_of_target.len() == data.bags.count()
-            && data.bag_of_target.iter().enumerate().all(|(t, bag)| *bag == Some(t))
-        {
+        let process = self.with_noises_of(data);
+        if targets_are_bags(data) {
             return process.fit(&data.rows, &data.bags, &data.targets);
         }
         if regresses_targets(self.mediation.as_ref()) {
@@ -46,7 +49,6 @@ impl SparseAggregateProcess {
                 "inducing points need row embeddings as the response: regress these, or use an exact fit";
             return Err(Error::parameter("response that is regressed on mediators", "targets", allowed));
         }
-        process.row_noise = None;
         let mut fit = match data.mediated() > 0 && self.tune != TunedParameters::Nothing && self.priors {
             true => process.tune_alternately(data)?,
             false => process.fit_mediated(data, process.parameters())?,
@@ -58,12 +60,29 @@ impl SparseAggregateProcess {
         Ok(fit)
     }
 
-    /// Fits the process with the current mediation, with tuning that starts at `parameters`.
-    fn fit_mediated(&self, data: &Aggregates, parameters: Vec<Parameter>) -> Result<SparseAggregateFit> {
+    /// Returns this process with the known noise of the data, and without noises that these do not have.
+    pub(super) fn with_noises_of(&self, data: &Aggregates) -> Self {
+        Self {
+            known_noise: data.target_noise.clone(),
+            mediation_noise: self.mediation_noise.filter(|_| data.mediated() > 0),
+            row_noise: self.row_noise.filter(|_| targets_are_bags(data)),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the targets of the data under the current regression on mediators.
+    pub(super) fn targets(&self, data: &Aggregates) -> Result<SparseTargets> {
+        if targets_are_bags(data) {
+            return self.check(&data.rows, &data.bags, None, &data.targets);
+        }
         let mediation = self.mediation.as_ref().zip(data.mediators.as_ref());
         let operator = ObservationOperator::new(&data.bags, &data.bag_of_target, mediation)?;
-        let targets = self.check(&data.rows, &data.bags, Some(&operator), &data.targets)?;
-        let mut fit = self.fit_targets(&targets, parameters)?;
+        self.check(&data.rows, &data.bags, Some(&operator), &data.targets)
+    }
+
+    /// Fits the process with the current mediation, with tuning that starts at `parameters`.
+    fn fit_mediated(&self, data: &Aggregates, parameters: Vec<Parameter>) -> Result<SparseAggregateFit> {
+        let mut fit = self.fit_targets(&self.targets(data)?, parameters)?;
         fit.mediation = self.mediation.clone().filter(|_| data.mediated() > 0);
         Ok(fit)
     }
@@ -71,6 +90,7 @@ impl SparseAggregateProcess {
     fn tune_alternately(mut self, data: &Aggregates) -> Result<SparseAggregateFit> {
         let (start, mut parameters) = (self.mediation.clone(), self.parameters());
         let (mut round, mut steps, mut evaluations) = (0, 0, 0);
+        let mut alternatives = Vec::new();
         loop {
             round += 1;
             let theta = log_values(&parameters);
@@ -90,10 +110,11 @@ impl SparseAggregateProcess {
             // The first round chooses the profile.
             self.kernel = fit.start_kernel.clone();
             self.profiles.clear();
+            alternatives.append(&mut fit.alternatives);
             (steps, evaluations) = (steps + fit.steps, evaluations + fit.evaluations);
             if round == MAX_ROUNDS || largest_change(&theta, &fit.theta) < CONVERGED {
                 fit.warnings.extend(warnings);
-                return Ok(SparseAggregateFit { steps, evaluations, ..fit });
+                return Ok(SparseAggregateFit { steps, evaluations, alternatives, ..fit });
             }
             parameters.iter_mut().zip(&fit.theta).for_each(|(parameter, value)| parameter.log_value = *value);
         }
