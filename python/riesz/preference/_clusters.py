@@ -76,7 +76,9 @@ class PreferenceClusters(BaseEstimator):
     ----------
     labels_ : array (items,)
     probabilities_ : array (items, clusters)
-        Probabilities of membership; 0 or 1 for methods other than the mixture.
+        Probabilities of membership, averaged over the local maxima of the bound; 0 or 1 for methods other
+        than the mixture. For more than 100 items, those of one maximum take each other as known, and are too
+        certain.
     n_clusters_ : int
     bound_ : float or None
         For the mixture: the lower bound of the log evidence, minus half the logarithm of the number of items

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pandas as pd
 from calibration_designs import duels
@@ -214,6 +216,27 @@ def clusters(seed):
     return {"membership": Events(stated, is_second)}
 
 
+def three_clusters(seed):
+    """The most probable of three clusters, each with its own ranking."""
+    rng = generator(seed, "three clusters")
+    kind = np.repeat([0, 1, 2], 12)
+    centres = np.array([[0.0, 0.0], [1.5, 0.0], [0.75, 1.3]])
+    X = np.column_stack([centres[kind] + 0.6 * rng.normal(size=(36, 2)), rng.normal(size=36)])
+    quality = np.where(kind == 2, 3 * X[:, 0], np.array([3.0, -3.0, 0.0])[kind] * X[:, 2])
+    left, right = np.triu_indices(36, 1)
+    taken = rng.choice(len(left), 300, replace=False)
+    left, right = left[taken], right[taken]
+    truth = np.where(kind[left] == kind[right], quality[left] - quality[right], 0.0)
+    is_won = rng.random(len(truth)) < 1 / (1 + np.exp(-truth))
+    model = riesz.PreferenceClusters(3, n_subsamples=0, random_state=0)
+    model.fit(X, np.column_stack([left, right]), outcome=is_won)
+    # Clusters have no names: take the best ones.
+    named = (np.array(names)[model.labels_] for names in permutations(range(3)))
+    return {
+        "membership": Events(model.probabilities_.max(axis=1), max((n == kind for n in named), key=np.sum))
+    }
+
+
 def spectral_index(seed):
     """SpecR of outcomes of fair coins, and of a perfect ranking, against its reference values."""
     rng = generator(seed, "SpecR")
@@ -337,6 +360,13 @@ ROWS = [
         "two clusters of 12 items that overlap; 150 duels",
         "PreferenceClusters of two clusters",
         clusters,
+        {"membership": ("PreferenceClusters.probabilities_",)},
+    ),
+    Row(
+        "clusters, three",
+        "three clusters of 12 items that overlap; 300 duels",
+        "PreferenceClusters of three clusters",
+        three_clusters,
         {"membership": ("PreferenceClusters.probabilities_",)},
     ),
     Row(

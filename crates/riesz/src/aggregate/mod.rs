@@ -34,5 +34,5 @@ pub use kernel_smoother::BagSmoother;
 pub use mediation::{BagWeighting, Mediation, MediationTarget, Mediators};
 pub use observation_operator::ObservationOperator;
 pub use row_bags::{Bags, TargetUnit};
-pub use sparse_gp::{Approximation, SparseAggregateFit, SparseAggregateProcess};
+pub use sparse_gp::{Approximation, SparseAggregateFit, SparseAggregateProcess, TunedProfile};
 pub use tuning::{Conventions, DEFAULT_KERNEL, TunedAggregate, Tuning};

@@ -172,14 +172,23 @@ pub struct SparseAggregateFit {
     pub start_kernel: Kernel,
     /// The parameters of the fit, in the order and on the scale of [`SparseAggregateProcess::parameters`].
     pub theta: Vec<f64>,
-    /// Start kernels and parameters of other profiles whose evidence is smaller by at most 3.
-    pub alternatives: Vec<(Kernel, Vec<f64>)>,
+    /// The other profiles whose evidence is smaller by at most 3.
+    pub alternatives: Vec<TunedProfile>,
     /// The number of optimiser steps in all runs.
     pub steps: usize,
     /// The number of evaluations of the evidence in all runs.
     pub evaluations: usize,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+}
+
+/// A tuned process whose kernel has another profile.
+#[derive(Debug, Clone)]
+pub struct TunedProfile {
+    /// The kernel where tuning started.
+    pub start_kernel: Kernel,
+    /// The parameters, in the order and on the scale of [`SparseAggregateProcess::parameters`].
+    pub theta: Vec<f64>,
 }
 
 /// The starting value of the noise.
@@ -378,7 +387,7 @@ impl SparseAggregateProcess {
         free: Range<usize>,
         search: SearchOptions<'_>,
         control: RunControl<'_>,
-    ) -> Result<(SearchResult, Self, Vec<(Kernel, Vec<f64>)>)> {
+    ) -> Result<(SearchResult, Self, Vec<TunedProfile>)> {
         let tune = |process: Self| {
             let optimum = process.tune(targets, start, free.clone(), search.clone(), control)?;
             let theta = optimum.theta.clone();
@@ -390,7 +399,9 @@ impl SparseAggregateProcess {
             tune(Self { kernel, ..self.clone() })
         })?;
         let (process, _) = processes.remove(0);
-        let alternatives = processes.into_iter().map(|(process, theta)| (process.kernel, theta));
+        let alternatives = processes
+            .into_iter()
+            .map(|(process, theta)| TunedProfile { start_kernel: process.kernel, theta });
         Ok((optimum, process, alternatives.collect()))
     }
 

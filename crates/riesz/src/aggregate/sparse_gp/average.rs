@@ -28,7 +28,8 @@ impl SparseAggregateProcess {
         let process = Self { mediation: tuned.mediation.clone(), profiles: Vec::new(), ..process };
         let (targets, control) = (process.targets(data)?, self.control());
         let best = (&tuned.start_kernel, &tuned.theta);
-        let modes = once(best).chain(tuned.alternatives.iter().map(|(kernel, theta)| (kernel, theta)));
+        let modes =
+            once(best).chain(tuned.alternatives.iter().map(|other| (&other.start_kernel, &other.theta)));
         // A single draw is refused.
         let share = if draws < 2 { draws } else { draws.div_ceil(1 + tuned.alternatives.len()).max(2) };
         let mixtures = modes.map(|(kernel, theta)| {

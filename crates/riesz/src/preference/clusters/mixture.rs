@@ -20,6 +20,8 @@
 //! natural-gradient steps (Khan and Lin 2017) on the bound itself, which are halved until it increases.
 //! (Laplace's approximation would not maximise the bound.)
 
+use rayon::prelude::*;
+
 use super::logistic_normal::moments;
 use crate::control::RunControl;
 use crate::error::Result;
@@ -33,6 +35,10 @@ const MAX_SWEEPS: usize = 500;
 const TOLERANCE: f64 = 1e-6;
 /// The number of steps for each utility in a sweep.
 const STEPS: usize = 4;
+/// The largest number of sweeps with an item in another cluster, which end when one increases the bound by
+/// less than this.
+const MOVED_SWEEPS: usize = 10;
+const MOVED_TOLERANCE: f64 = 0.01;
 
 /// The data of a mixture.
 pub(super) struct MixtureData<'g> {
@@ -132,6 +138,7 @@ pub(super) struct Mixture {
     pub bounds: Vec<f64>,
 }
 
+#[derive(Clone)]
 struct MixtureState<'g> {
     data: &'g MixtureData<'g>,
     q: Matrix,
@@ -151,18 +158,34 @@ impl Mixture {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn fit(data: &MixtureData<'_>, q: Matrix, control: RunControl<'_>) -> Result<Self> {
         let mut state = MixtureState::new(data, q)?;
-        let mut bounds: Vec<f64> = Vec::new();
-        for _ in 0..MAX_SWEEPS {
-            control.check_cancelled()?;
-            state.sweep()?;
-            let bound = state.bound();
-            let gain = bounds.last().map_or(f64::INFINITY, |previous| bound - previous);
-            bounds.push(bound);
-            if gain < TOLERANCE {
-                break;
-            }
-        }
+        let bounds = state.climb(None, MAX_SWEEPS, TOLERANCE, control)?;
         Ok(Self { memberships: state.q, bounds })
+    }
+
+    /// Returns memberships that allow for their dependence: the probability that an item belongs to a cluster
+    /// is proportional to the exponential of the largest bound with the item in this cluster, where all other
+    /// items and the utilities adapt. The memberships of the bound's own maximum take these as known, and are
+    /// too certain. Cost: a few sweeps for each item and cluster.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    pub fn adapted_memberships(&self, data: &MixtureData<'_>, control: RunControl<'_>) -> Result<Matrix> {
+        let mut state = MixtureState::new(data, self.memberships.clone())?;
+        state.climb(None, MAX_SWEEPS, TOLERANCE, control)?;
+        let bound = |i: usize, c: usize| {
+            let mut moved = state.clone();
+            moved.q.row_mut(i).fill(0.0);
+            moved.q[(i, c)] = 1.0;
+            moved.climb(Some(i), MOVED_SWEEPS, MOVED_TOLERANCE, control)?;
+            Ok(moved.bound())
+        };
+        let count = state.q.cols();
+        let rows = (0..state.q.rows()).into_par_iter().map(|i| {
+            let bounds = (0..count).map(|c| bound(i, c)).collect::<Result<Vec<f64>>>()?;
+            Ok(softmax(&bounds))
+        });
+        let rows = rows.collect::<Result<Vec<Vec<f64>>>>()?;
+        Ok(Matrix::from_row_major(rows.len(), count, rows.concat()))
     }
 
     /// Returns the last bound, which is the largest.
@@ -199,12 +222,35 @@ impl<'g> MixtureState<'g> {
         self.data.duels.pairs().iter().map(|&(i, j)| self.q[(i, c)] * self.q[(j, c)]).collect()
     }
 
-    fn sweep(&mut self) -> Result<()> {
+    /// Increases the bound by at most this number of sweeps, until one increases it by less than `tolerance`.
+    /// The memberships of the item `fixed` stay. Returns the bound after each sweep.
+    fn climb(
+        &mut self,
+        fixed: Option<usize>,
+        max_sweeps: usize,
+        tolerance: f64,
+        control: RunControl<'_>,
+    ) -> Result<Vec<f64>> {
+        let mut bounds: Vec<f64> = Vec::new();
+        for _ in 0..max_sweeps {
+            control.check_cancelled()?;
+            self.sweep(fixed)?;
+            let bound = self.bound();
+            let gain = bounds.last().map_or(f64::INFINITY, |previous| bound - previous);
+            bounds.push(bound);
+            if gain < tolerance {
+                break;
+            }
+        }
+        Ok(bounds)
+    }
+
+    fn sweep(&mut self, fixed: Option<usize>) -> Result<()> {
         for c in 0..self.q.cols() {
             let weights = self.expected_weights(c);
             self.utilities[c].natural_gradient_step(self.data, &weights)?;
         }
-        for i in 0..self.q.rows() {
+        for i in (0..self.q.rows()).filter(|i| Some(*i) != fixed) {
             let score = |c: usize| {
                 let duels: f64 = self.duels_of_item[i]
                     .iter()
@@ -213,10 +259,7 @@ impl<'g> MixtureState<'g> {
                 self.log_prior(i, c) + duels
             };
             let scores: Vec<f64> = (0..self.q.cols()).map(score).collect();
-            let max_score = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let exponentials: Vec<f64> = scores.iter().map(|s| (s - max_score).exp()).collect();
-            let sum: f64 = exponentials.iter().sum();
-            self.q.row_mut(i).iter_mut().zip(exponentials).for_each(|(q, p)| *q = p / sum);
+            self.q.row_mut(i).copy_from_slice(&softmax(&scores));
         }
         self.m_step();
         Ok(())
@@ -271,6 +314,14 @@ impl<'g> MixtureState<'g> {
     }
 }
 
+/// Returns probabilities proportional to the exponentials of `scores`.
+fn softmax(scores: &[f64]) -> Vec<f64> {
+    let max_score = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let exponentials: Vec<f64> = scores.iter().map(|score| (score - max_score).exp()).collect();
+    let sum: f64 = exponentials.iter().sum();
+    exponentials.iter().map(|exponential| exponential / sum).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,7 +367,7 @@ mod tests {
             q.row_mut(i).iter_mut().for_each(|v| *v /= sum);
         }
         let mut state = MixtureState::new(data, q).unwrap();
-        (0..sweeps).for_each(|_| state.sweep().unwrap());
+        (0..sweeps).for_each(|_| state.sweep(None).unwrap());
         state
     }
 
@@ -387,7 +438,7 @@ mod tests {
         let mut state = fitted_state(&data, 2, 0);
         let mut previous = f64::NEG_INFINITY;
         for _ in 0..3000 {
-            state.sweep().unwrap();
+            state.sweep(None).unwrap();
             let bound = state.bound();
             assert!(bound >= previous - 1e-10, "{bound} {previous}");
             previous = bound;
@@ -476,5 +527,39 @@ mod tests {
         let bound = state.bound() + 0.5 * 2.0 * 3.0_f64.ln();
         assert!(bound < mean.ln() + 5.0 * error, "{bound} {}", mean.ln());
         assert!(bound > mean.ln() - 0.5, "{bound} {}", mean.ln());
+    }
+
+    /// Adapted memberships are nearer than those of the bound's maximum to memberships from the bounds of all
+    /// assignments of items to clusters. The first item keeps its cluster, because clusters have no names.
+    #[test]
+    fn adapted_memberships_are_near_those_of_all_assignments() {
+        let n = 7;
+        let case = case(n, 2.0);
+        let data = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
+        let start = fitted_state(&data, 2, 0).q;
+        let fitted = Mixture::fit(&data, start, RunControl::none()).unwrap();
+        let adapted = fitted.adapted_memberships(&data, RunControl::none()).unwrap();
+        let first = usize::from(fitted.memberships[(0, 1)] > 0.5);
+        let assignments: Vec<usize> = (0..1 << n).filter(|code| code & 1 == first).collect();
+        let bound = |code: &usize| {
+            let q = Matrix::from_fn(n, 2, |i, c| f64::from(u8::from(code >> i & 1 == c)));
+            let mut state = MixtureState::new(&data, q).unwrap();
+            for c in 0..2 {
+                let weights = state.expected_weights(c);
+                (0..20).for_each(|_| state.utilities[c].natural_gradient_step(&data, &weights).unwrap());
+            }
+            state.bound()
+        };
+        let weights = softmax(&assignments.iter().map(bound).collect::<Vec<f64>>());
+        let error = |memberships: &Matrix| {
+            let of_item = |i: usize| {
+                let inside = assignments.iter().zip(&weights).filter(|(code, _)| *code >> i & 1 == 1);
+                let expected: f64 = inside.map(|(_, weight)| weight).sum();
+                (memberships[(i, 1)] - expected).abs()
+            };
+            (1..n).map(of_item).sum::<f64>() / (n - 1) as f64
+        };
+        let (near, far) = (error(&adapted), error(&fitted.memberships));
+        assert!(near < 0.7 * far, "{near} {far}");
     }
 }

@@ -5,6 +5,7 @@
 //! 2023, section 6.3). Every result includes [`Clusters::covariates`], the partition by k-means of the
 //! covariates without duels. A method that is no better than this partition has learnt nothing from duels.
 
+mod local_maxima;
 mod logistic_normal;
 mod mixture;
 mod spectral;
@@ -18,6 +19,7 @@ pub use spectral::{singular_vectors, spectral_embedding};
 
 pub use crate::kmeans::{KMeans, adjusted_rand, renumbered};
 
+use self::local_maxima::{average_memberships, distinct_maxima};
 use self::mixture::{Mixture, MixtureData};
 use super::duels::Duels;
 use super::gp_preference::PreferenceProcess;
@@ -34,8 +36,13 @@ use crate::table::{ColumnKind, Table};
 const KMEANS_STARTS: usize = 100;
 /// The share of pairs in a subsample for stability.
 const SUBSAMPLE_SHARE: f64 = 0.8;
-/// The number of rounds of the search for the mixture's kernel.
+/// The number of rounds of the search for the mixture's kernel, and the number of such searches.
 const KERNEL_SEARCH_ROUNDS: usize = 8;
+const MAXIMA_ROUNDS: usize = 3;
+/// The largest number of items whose memberships adapt to each other.
+const MAX_ADAPTED_ITEMS: usize = 100;
+/// The smallest increase of the bound for which another kernel or maximum is taken.
+const MIN_GAIN: f64 = 1e-3;
 
 /// Methods of clustering.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,7 +103,9 @@ pub struct Clusterer {
 pub struct Clusters {
     /// For each item, its cluster; clusters are numbered by their first items.
     pub labels: Vec<usize>,
-    /// Items × clusters: the probability of each membership; 1 or 0 for methods other than mixtures.
+    /// Items × clusters: the probability of each membership, averaged over the local maxima of the bound; 1
+    /// or 0 for methods other than mixtures. For more than 100 items the memberships of a maximum take each
+    /// other as known, and are too certain.
     pub memberships: Matrix,
     /// The number of clusters.
     pub count: usize,
@@ -158,9 +167,8 @@ impl Clusterer {
                 best = Some(result);
             }
         }
-        let Some(ClusteringResult { labels, memberships, sweeps }) = best else {
-            return Err(Error::parameter("clusters", 0, "there must be 1 or more"));
-        };
+        let best = best.ok_or_else(|| Error::parameter("clusters", 0, "there must be 1 or more"))?;
+        let ClusteringResult { labels, memberships, sweeps, .. } = self.adapted(best, &inputs, duels)?;
         let count = memberships.cols();
         let covariates = KMeans::fit(&inputs.x, count, KMEANS_STARTS, self.seed).labels;
         let stability = self.stability(items, duels, &inputs.process, &labels, count)?;
@@ -247,7 +255,7 @@ impl Clusterer {
         let labels = KMeans::fit(x, count, KMEANS_STARTS, self.seed).labels;
         let mut memberships = Matrix::zeros(labels.len(), count);
         labels.iter().enumerate().for_each(|(i, &c)| memberships[(i, c)] = 1.0);
-        ClusteringResult { labels, memberships, sweeps: Vec::new() }
+        ClusteringResult { labels, memberships, sweeps: Vec::new(), maxima: None }
     }
 
     fn mixture(
@@ -279,25 +287,77 @@ impl Clusterer {
         let mut log_factors = [0.0; 2];
         let root = scaled_root(log_factors)?;
         let data = MixtureData { duels, x, psd_root: &root };
-        let run = |q: Matrix| Mixture::fit(&data, q, self.control());
-        let runs = initial.into_par_iter().map(run).collect::<Result<Vec<Mixture>>>()?;
-        let better = |best: Mixture, other: Mixture| if other.bound() > best.bound() { other } else { best };
-        let Some(mut best) = runs.into_iter().reduce(better) else {
-            return Err(Error::parameter("starts", 0, "there must be 1 or more"));
+        let mut maxima = self.maxima(&data, initial)?;
+        let mut best = highest(&maxima)?;
+        for _ in 0..if self.process.tune { MAXIMA_ROUNDS } else { 0 } {
+            let climbed = self.search_kernel(&mut log_factors, &best, (duels, x), &scaled_root)?;
+            let root = scaled_root(log_factors)?;
+            let data = MixtureData { duels, x, psd_root: &root };
+            maxima = self.maxima(&data, maxima.into_iter().map(|maximum| maximum.memberships).collect())?;
+            best = highest(&maxima)?;
+            // Another maximum may be higher with the new kernel.
+            if best.bound() <= climbed.bound() + MIN_GAIN {
+                best = climbed;
+                break;
+            }
+        }
+        let maxima = distinct_maxima(&best, &maxima);
+        let (labels, memberships) = renumbered_memberships(&average_memberships(&maxima));
+        let maxima = Some((maxima, scaled_root(log_factors)?));
+        Ok(ClusteringResult { labels, memberships, sweeps: best.bounds, maxima })
+    }
+
+    /// Replaces the memberships of a mixture by those that adapt to each other, unless there are many items.
+    fn adapted(
+        &self,
+        result: ClusteringResult,
+        inputs: &ClusterInputs,
+        duels: &Duels,
+    ) -> Result<ClusteringResult> {
+        let (Some((mut maxima, psd_root)), ClusteringMethod::Mixture { covariates, .. }) =
+            (result.maxima.clone(), self.method)
+        else {
+            return Ok(result);
         };
-        // The scales of utilities and of all length scales are increased or decreased while the bound
-        // increases.
+        if inputs.x.rows() > MAX_ADAPTED_ITEMS {
+            return Ok(result);
+        }
+        let no_covariates = Matrix::zeros(inputs.x.rows(), 0);
+        let x = if covariates { &inputs.x } else { &no_covariates };
+        let data = MixtureData { duels, x, psd_root: &psd_root };
+        for maximum in &mut maxima {
+            maximum.memberships = maximum.adapted_memberships(&data, self.control())?;
+        }
+        let (labels, memberships) = renumbered_memberships(&average_memberships(&maxima));
+        Ok(ClusteringResult { labels, memberships, ..result })
+    }
+
+    /// Returns the local maxima of the bound from these memberships.
+    fn maxima(&self, data: &MixtureData<'_>, starts: Vec<Matrix>) -> Result<Vec<Mixture>> {
+        starts.into_par_iter().map(|q| Mixture::fit(data, q, self.control())).collect()
+    }
+
+    /// Increases or decreases the scales of utilities and of all length scales while the bound increases.
+    /// Returns the maximum with the new scales.
+    fn search_kernel(
+        &self,
+        log_factors: &mut [f64; 2],
+        start: &Mixture,
+        (duels, x): (&Duels, &Matrix),
+        scaled_root: &dyn Fn([f64; 2]) -> Result<Matrix>,
+    ) -> Result<Mixture> {
+        let mut best = start.clone();
         let mut steps = [[4.0_f64.ln(), 0.0], [0.0, 2.0_f64.ln()]];
-        for _ in 0..if self.process.tune { KERNEL_SEARCH_ROUNDS } else { 0 } {
+        for _ in 0..KERNEL_SEARCH_ROUNDS {
             let mut improved = false;
             for step in &steps {
                 for sign in [1.0, -1.0] {
-                    let next_log_factors = [log_factors[0] + sign * step[0], log_factors[1] + sign * step[1]];
-                    let root = scaled_root(next_log_factors)?;
+                    let next = [log_factors[0] + sign * step[0], log_factors[1] + sign * step[1]];
+                    let root = scaled_root(next)?;
                     let data = MixtureData { duels, x, psd_root: &root };
                     let result = Mixture::fit(&data, best.memberships.clone(), self.control())?;
-                    if result.bound() > best.bound() + 1e-3 {
-                        (log_factors, best, improved) = (next_log_factors, result, true);
+                    if result.bound() > best.bound() + MIN_GAIN {
+                        (*log_factors, best, improved) = (next, result, true);
                         break;
                     }
                 }
@@ -306,16 +366,7 @@ impl Clusterer {
                 steps.iter_mut().flatten().for_each(|s| *s *= 0.5);
             }
         }
-        let q = &best.memberships;
-        let most_probable =
-            |i: usize| (0..count).rev().max_by(|a, b| q[(i, *a)].total_cmp(&q[(i, *b)])).unwrap_or(0);
-        let labels: Vec<usize> = (0..n).map(most_probable).collect();
-        // Clusters are in the order of their first items. Those without an item for which they are the most
-        // probable one are last.
-        let mut order = kmeans::order(&labels);
-        order.extend((0..count).filter(|c| !labels.contains(c)));
-        let memberships = Matrix::from_fn(n, count, |i, c| q[(i, order[c])]);
-        Ok(ClusteringResult { labels: renumbered(&labels), memberships, sweeps: best.bounds })
+        Ok(best)
     }
 
     fn stability(
@@ -342,10 +393,31 @@ impl Clusterer {
     }
 }
 
+/// Returns the maximum with the largest bound.
+fn highest(maxima: &[Mixture]) -> Result<Mixture> {
+    let better = |best: Mixture, other: Mixture| if other.bound() > best.bound() { other } else { best };
+    let highest = maxima.iter().cloned().reduce(better);
+    highest.ok_or_else(|| Error::parameter("starts", 0, "there must be 1 or more"))
+}
+
+/// Returns the most probable clusters, numbered by their first items, and the memberships in this order.
+/// Clusters without an item for which they are the most probable one are last.
+fn renumbered_memberships(q: &Matrix) -> (Vec<usize>, Matrix) {
+    let count = q.cols();
+    let most_probable =
+        |i: usize| (0..count).rev().max_by(|a, b| q[(i, *a)].total_cmp(&q[(i, *b)])).unwrap_or(0);
+    let labels: Vec<usize> = (0..q.rows()).map(most_probable).collect();
+    let mut order = kmeans::order(&labels);
+    order.extend((0..count).filter(|c| !labels.contains(c)));
+    (renumbered(&labels), Matrix::from_fn(q.rows(), count, |i, c| q[(i, order[c])]))
+}
+
 struct ClusteringResult {
     labels: Vec<usize>,
     memberships: Matrix,
     sweeps: Vec<f64>,
+    /// For mixtures, the local maxima and the root of the kernel.
+    maxima: Option<(Vec<Mixture>, Matrix)>,
 }
 
 /// Returns the matrix whose entry (l, r) is the weight of the duels that l won against r, minus that of those
