@@ -185,6 +185,24 @@ def test_contexts_reverse_outcomes():
     )
 
 
+def test_explanations_average_over_contexts():
+    plain = {"ability": False, "n_hyperparameter_samples": 0}
+    model = riesz.PreferenceClassifier("utility", **plain).fit(ITEMS, DUELS, outcome=WON, contexts=CONTEXTS)
+    contexts = CONTEXTS.iloc[:7]
+    averaged = model.explain(LEFT_ROWS, RIGHT_ROWS, contexts=contexts, average="contexts")
+    apart = [model.explain(LEFT_ROWS, RIGHT_ROWS, contexts=contexts.iloc[[k]]) for k in range(len(contexts))]
+    np.testing.assert_allclose(averaged.values, np.mean([e.values for e in apart], axis=0), atol=1e-12)
+    log_odds = [model.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=contexts.iloc[[k]]) for k in range(7)]
+    np.testing.assert_allclose(averaged.predictions, np.mean(log_odds, axis=0), atol=1e-9)
+    repeated = model.explain(
+        LEFT_ROWS[:1], RIGHT_ROWS, contexts=contexts, average="contexts", game="functional"
+    )
+    assert repeated.values.shape[0] == len(RIGHT_ROWS)
+    for wrong in ({}, {"contexts": [1.0]}, {"contexts": contexts, "users": "u"}):
+        with pytest.raises(ValueError, match="average = 'contexts'"):
+            model.explain(LEFT_ROWS, RIGHT_ROWS, average="contexts", **wrong)
+
+
 def test_context_kernels_are_kept_as_they_are():
     heat = CONTEXTS[["heat"]]
     apart = fitted(settings={"context_kernel": RBF(1e-3)}, contexts=heat)

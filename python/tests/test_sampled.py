@@ -1,6 +1,8 @@
 """Estimated values: of functions, and of models without exact values."""
 
+import itertools
 import json
+import math
 import pickle
 from fractions import Fraction
 
@@ -20,6 +22,7 @@ from sklearn.svm import SVC, SVR, OneClassSVM
 
 import riesz
 from conftest import interventional, shapley
+from riesz.kernels import RBF
 
 
 def agree(explanation, expected):
@@ -463,3 +466,27 @@ def test_answers_at_the_background_are_in_the_bound():
         truth = (1 - Fraction(sum(map(Fraction, f(background)))) / n) / 3
         error = max(abs(Fraction(v) - truth) for v in explanation.values[0])
         assert error <= explanation.bound.max() < 1e-4, (float(error), explanation.bound)
+
+
+@pytest.mark.parametrize("d", [3, 5, 6])
+def test_the_matrix_of_all_coalitions(d):
+    """The normal equations of KernelSHAP's regression over all coalitions but the empty and the full one."""
+    masks = np.array(list(itertools.product([0.0, 1.0], repeat=d)))[1:-1]
+    sizes = masks.sum(axis=1)
+    weights = (d - 1) / (np.array([math.comb(d, int(s)) for s in sizes]) * sizes * (d - sizes))
+    matrix = masks.T @ (weights[:, None] * masks)
+    constant = matrix[0, 1]
+    np.testing.assert_allclose(matrix - constant, (d - 1) / d * np.eye(d), atol=1e-12)
+
+
+def test_the_normalised_functional_game():
+    """With 0 for the empty coalition, all values of the functional game grow by the same share of the sum of
+    coefficients."""
+    rng = np.random.default_rng(2)
+    points, coef, x = rng.normal(size=(8, 4)), rng.normal(size=8), rng.normal(size=4)
+    factors = np.exp(-((points - x) ** 2) / 2)
+    value = lambda mask: np.prod(factors[:, mask], axis=1) @ coef if mask.any() else 0.0
+    model = riesz.Expansion(RBF([1.0] * 4), points=points, coef=coef)
+    explanation = riesz.Explainer(model, game="functional")(x[None])
+    assert explanation.base_values[0] == pytest.approx(coef.sum())
+    np.testing.assert_allclose(explanation.values[0] + coef.sum() / 4, shapley(value, 4), atol=1e-12)

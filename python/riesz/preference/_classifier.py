@@ -886,17 +886,18 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         absent_contexts : array or data frame, optional
             Contexts from which absent contexts take their values; the columns of contexts are then players,
             and with ``game="contexts"`` the only ones. By default the contexts of a duel are always present.
-        average : {None, "opponents"}, default None
-            ``"opponents"``: every item on the left meets every item on the right, and its values are means
-            over the opponents; there is one explanation per left item. (The mean over both orders of two
-            items would be 0.) Omit the item itself from its opponents. For means over a set of matches or a
-            context, explain the duels, oriented for example by the winner, and call
+        average : {None, "opponents", "contexts"}, default None
+            ``"contexts"``: every duel is explained in every row of ``contexts``, and its values are means
+            over them. ``"opponents"``: every item on the left meets every item on the right, and its values
+            are means over the opponents; there is one explanation per left item. (The mean over both orders
+            of two items would be 0.) Omit the item itself from its opponents. For means over a set of
+            matches, explain the duels, oriented for example by the winner, and call
             :meth:`riesz.Explanation.average`.
         circumstances
             The contexts, users, home and names of the duels, as in :meth:`pair_features`.
         """
-        if average not in (None, "opponents"):
-            raise ValueError(f"average = {average!r}: it is None or 'opponents'")
+        if average not in (None, "opponents", "contexts"):
+            raise ValueError(f"average = {average!r}: it is None, 'opponents' or 'contexts'")
         if average is not None and covariance:
             raise ValueError(NO_COVARIANCE)
         check_is_fitted(self, "classes_")
@@ -906,11 +907,14 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         names = _names_of(left, right, circumstances.get("ids"))
         item_counts = [len(self._items(items, side)) for items, side in ((left, "left"), (right, "right"))]
         if average is not None:
-            pairs = (
-                np.repeat(range(item_counts[0]), item_counts[1]),
-                np.tile(range(item_counts[1]), item_counts[0]),
-            )
+            count, positions, other = _crossed(average, item_counts, circumstances)
+            of_side = (positions, other if average == "opponents" else positions)
+            # A single item meets all others.
+            pairs = [place if n > 1 else np.zeros_like(place) for n, place in zip(item_counts, of_side)]
             left, right = (_rows_at(*argument) for argument in zip((left, right), item_counts, pairs))
+            if average == "contexts":
+                contexts = circumstances["contexts"]
+                circumstances["contexts"] = _rows_at(contexts, len(contexts), other)
             if names is not None:
                 names = [names[0][number] for number in pairs[0]], [names[1][number] for number in pairs[1]]
             if circumstances.get("ids") is not None:
@@ -935,7 +939,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         return (
             explanation
             if average is None
-            else explanation.average(np.equal.outer(range(item_counts[0]), pairs[0]).astype(float))
+            else explanation.average(np.equal.outer(range(count), positions).astype(float))
         )
 
     def _explain_rows(
@@ -1139,6 +1143,25 @@ def _rows_at(items: Any, count: int, rows: np.ndarray) -> Any:
         cells = np.asarray(cells)
         cells = cells if len(cells) == count and (count > 1 or cells.ndim == 2) else cells[None]
     return cells[rows]
+
+
+def _crossed(
+    average: str, item_counts: Sequence[int], circumstances: Mapping[str, Any]
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """Returns the number of explanations, and for every duel the number of its explanation and that of its
+    opponent or context."""
+    if average == "opponents":
+        count, other_count = item_counts
+    else:
+        contexts = circumstances.get("contexts")
+        if contexts is None or np.ndim(contexts) != 2:
+            raise ValueError("average = 'contexts': give contexts, a table of the contexts to average over")
+        if circumstances.get("users") is not None or not isinstance(
+            circumstances.get("home"), (str, type(None))
+        ):
+            raise ValueError("average = 'contexts': users, and a home for each duel, cannot be averaged over")
+        count, other_count = max(item_counts), len(contexts)
+    return count, np.repeat(range(count), other_count), np.tile(range(other_count), count)
 
 
 def _labels_or_texts(items: Any) -> list[str] | None:
