@@ -477,3 +477,44 @@ def test_maps_through_inducing_points_are_averaged(tmp_path):
     np.testing.assert_allclose(read.z, estimated.z, rtol=1e-2, atol=1e-3)
     with pytest.raises(AssertionError, match="--target-contributions cannot be used with fits through"):
         run(tmp_path, f"downscale estimate {tables} --target-contributions")
+
+
+@pytest.mark.parametrize("samples", [2, 3])
+def test_few_samples_are_shared_out_to_profiles(samples):
+    settings = {"n_hyperparameter_samples": samples, "random_state": 0}
+    assert riesz.GaussianProcessRegressor("auto", **settings).fit(X, Y).average_ is not None
+    assert preferences(**settings).average_ is not None
+    rows = pd.DataFrame({"height": np.linspace(-2, 2, 60), "district": np.repeat(np.arange(12), 5)})
+    bags = np.sin(rows.height).groupby(rows.district).mean().rename("yield").reset_index()
+    model = riesz.AggregateGaussianProcess(**settings).fit(rows, bags, bag="district", target="yield")
+    assert model.effective_sample_size_ >= 1
+
+
+def test_importance_of_averages_of_classifiers_needs_probabilities():
+    model = classifier()
+    with pytest.raises(ValueError, match="pass the function .predict_proba"):
+        riesz.sage_values(model, X, Y > 0)
+    with pytest.raises(ValueError, match="give posterior=True"):
+        riesz.sobol_indices(model, X, n_samples=4)
+    with pytest.raises(ValueError, match="give posterior=True"):
+        riesz.sobol_indices(model.average_, X, index="banzhaf")
+
+
+@with_command
+def test_averages_of_classifiers_predict_without_posteriors(tmp_path):
+    rows = pd.DataFrame(X, columns=["a", "b"])
+    labels = np.where(Y > 0, "high", "low")
+    rows.assign(y=labels).to_csv(tmp_path / "train.csv", index=False)
+    model = riesz.GaussianProcessClassifier("auto", random_state=0).fit(rows, labels)
+    model.save(tmp_path / "plain.riesz")
+    predicted = pd.read_csv(io.StringIO(run(tmp_path, "predict plain.riesz train.csv")))
+    expected = model.average_.predict(rows)
+    assert list(predicted["class"]) == [model.classes_[int(f > 0)] for f in expected]
+    with pytest.raises(AssertionError, match="--posterior"):
+        run(tmp_path, "importance plain.riesz train.csv --target y")
+    model.save(tmp_path / "m.riesz", posterior=True)
+    sage = pd.read_csv(io.StringIO(run(tmp_path, "importance m.riesz train.csv --target y --format csv")))
+    ours = riesz.sage_values(model.predict_proba, rows, labels)
+    np.testing.assert_allclose(sage.set_index("feature").loc[["a", "b"]].value, ours.values, rtol=1e-8)
+    run(tmp_path, "importance m.riesz train.csv --posterior -o page.html")
+    assert "models of the average over hyper-parameters" in (tmp_path / "page.html").read_text()

@@ -198,7 +198,11 @@ def test_explanations_average_over_contexts():
         LEFT_ROWS[:1], RIGHT_ROWS, contexts=contexts, average="contexts", game="functional"
     )
     assert repeated.values.shape[0] == len(RIGHT_ROWS)
-    for wrong in ({}, {"contexts": [1.0]}, {"contexts": contexts, "users": "u"}):
+    with pytest.raises(ValueError, match="3 items on the left and 2 on the right"):
+        model.explain(LEFT_ROWS[:3], RIGHT_ROWS[:2], contexts=contexts, average="contexts")
+    with pytest.raises(ValueError, match="at least one item"):
+        model.explain(LEFT_ROWS[:0], RIGHT_ROWS, average="opponents")
+    for wrong in ({}, {"contexts": [1.0]}, {"contexts": contexts[:0]}, {"contexts": contexts, "users": "u"}):
         with pytest.raises(ValueError, match="average = 'contexts'"):
             model.explain(LEFT_ROWS, RIGHT_ROWS, average="contexts", **wrong)
 

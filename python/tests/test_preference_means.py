@@ -207,7 +207,10 @@ def test_provenance_names_the_game(game, absent):
         (lambda why: why.average(np.zeros(11)), "weight of mean 1"),
         (lambda why: why.average(-np.ones(11)), "weight of mean 1"),
         (lambda why: why[0].average(), "single row"),
-        (lambda why: MODEL.explain(FIRST_ITEM, OTHER_ITEMS, average="all"), "None or 'opponents'"),
+        (
+            lambda why: MODEL.explain(FIRST_ITEM, OTHER_ITEMS, average="all"),
+            "None, 'opponents' or 'contexts'",
+        ),
         (lambda why: MODEL.explain_bags(ITEMS, MEMBERS, [("A", "C")]), "bags that members do not"),
     ],
 )

@@ -91,7 +91,7 @@ impl<'a> Explaining<'a> {
         if !variance && let Some(reason) = prediction_reason(request.game, model)? {
             return Self::from_predictions((model, file), rows, request, &reason, console);
         }
-        let Prepared { explainer, question, probabilities, rows, mut facts, width } =
+        let Prepared { explainer, question, probabilities, rows, facts, width } =
             Prepared::new((&model.best, file), rows, request, None, console)?;
         let explainers = match model.average {
             None => vec![(1.0, explainer)],
@@ -103,11 +103,8 @@ impl<'a> Explaining<'a> {
                 explainers.collect::<riesz::Result<Vec<_>>>()?
             }
         };
-        if explainers.len() > 1 {
-            facts.push(CardEntry::new(MODELS_OF_AVERAGE, explainers.len()));
-        }
         let (settings, name) = (request.game.settings.clone(), rows.name().to_string());
-        let has_orders = settings.value("n_orders").is_some();
+        let (has_orders, described_model) = (settings.value("n_orders").is_some(), model.facts());
         let explain = Box::new(move |table: &Table, _: &[usize]| {
             let explain_part = |(weight, explainer): &(f64, Explainer<'_>)| {
                 let explained =
@@ -115,7 +112,11 @@ impl<'a> Explaining<'a> {
                 explained.map(|explanation| (*weight, explanation))
             };
             let parts = explainers.iter().map(explain_part).collect::<riesz::Result<Vec<_>>>();
-            parts.and_then(Explanation::mixed).map_err(|error| settings.about_rows(error, &name))
+            let mixed = parts.and_then(Explanation::mixed).map_err(|e| settings.about_rows(e, &name));
+            mixed.map(|mut explanation| {
+                explanation.provenance.model.clone_from(&described_model);
+                explanation
+            })
         });
         // A variance has no class decisions.
         let model = (!variance).then_some(model);

@@ -88,7 +88,7 @@ impl ModelAverage {
 }
 
 /// Predicts the rows of `x`, at the cost of all models: means of outputs and of probabilities over the
-/// models. The class is the most probable one.
+/// models. The class is the most probable one, or without probabilities that of the mean outputs.
 ///
 /// # Errors
 /// Errors of [`Prediction::new_with_control`]; [`Error::TooFew`] without models.
@@ -105,7 +105,9 @@ pub fn predict(parts: &[ModelPart<'_>], x: &Table, stop: &AtomicBool) -> Result<
     let probabilities =
         predictions.iter().map(|(weight, part)| Some((*weight, part.probabilities.as_ref()?)));
     let probabilities = weighted_sum(probabilities);
-    let classes = probabilities.as_ref().map(|p| (0..p.rows()).map(|i| argmax(p.row(i))).collect::<Vec<_>>());
+    let most_probable = |p: &Matrix| (0..p.rows()).map(|i| argmax(p.row(i))).collect::<Vec<_>>();
+    let by_outputs = || (0..outputs.rows()).map(|i| parts[0].model.predicted_class(outputs.row(i))).collect();
+    let classes = probabilities.as_ref().map(most_probable).or_else(by_outputs);
     Ok(Prediction { outputs, classes, probabilities })
 }
 

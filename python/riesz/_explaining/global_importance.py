@@ -12,6 +12,7 @@ import numpy as np
 from .. import _core
 from .._core import UnsupportedModelError
 from .._data.parameters import is_whole, threads_of
+from .._models.average import ModelAverage
 from .._models.loading import Part
 from .explainer import Explainer
 from .explanation import Explanation
@@ -38,6 +39,11 @@ def _models_or_function(
     except UnsupportedModelError as error:
         return function_explainer(model, background, groups, weights, error), None
     return explainer, (models, players)
+
+
+def _is_average(model: Any) -> bool:
+    """Whether a model, or the model of an estimator, is an average over hyper-parameters."""
+    return isinstance(getattr(model, "average_", model), ModelAverage)
 
 
 def kernel_models(
@@ -145,6 +151,11 @@ def sobol_indices(
     >>> bool((error < 4 * estimated.std_error["shapley_effects"]).all())
     True
     """
+    if _is_average(model) and not posterior and (n_samples or str(index).lower() != "shapley"):
+        raise ValueError(
+            "the indices of the mean of an average over hyper-parameters are estimated, without n_samples, "
+            "for index='shapley': give posterior=True, or pass one model, such as .best"
+        )
     explainer, kernel_model = _models_or_function(
         model, background, groups, background_weights, "marginal_product", mean_only=not posterior
     )
@@ -323,6 +334,8 @@ def _sage_values(
     n_jobs: int | None,
 ) -> SageValues:
     """Returns the SAGE values of a kernel model or a function."""
+    if _is_average(model) and getattr(model, "average_", model).classes:
+        raise ValueError("the labels are classes, which need probabilities: pass the function .predict_proba")
     background = X if background is None else background
     explainer, kernel_model = _models_or_function(
         model, background, groups, background_weights, "interventional", mean_only=True

@@ -909,7 +909,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         if average is not None:
             count, positions, other = _crossed(average, item_counts, circumstances)
             of_side = (positions, other if average == "opponents" else positions)
-            # A single item meets all others.
+            # A single item is repeated.
             pairs = [place if n > 1 else np.zeros_like(place) for n, place in zip(item_counts, of_side)]
             left, right = (_rows_at(*argument) for argument in zip((left, right), item_counts, pairs))
             if average == "contexts":
@@ -1150,16 +1150,22 @@ def _crossed(
 ) -> tuple[int, np.ndarray, np.ndarray]:
     """Returns the number of explanations, and for every duel the number of its explanation and that of its
     opponent or context."""
+    if not min(item_counts):
+        raise ValueError(f"average = {average!r}: give at least one item on each side")
     if average == "opponents":
         count, other_count = item_counts
     else:
         contexts = circumstances.get("contexts")
-        if contexts is None or np.ndim(contexts) != 2:
+        if contexts is None or np.ndim(contexts) != 2 or not len(contexts):
             raise ValueError("average = 'contexts': give contexts, a table of the contexts to average over")
-        if circumstances.get("users") is not None or not isinstance(
-            circumstances.get("home"), (str, type(None))
-        ):
+        home = circumstances.get("home")
+        if circumstances.get("users") is not None or not isinstance(home, (str, type(None))):
             raise ValueError("average = 'contexts': users, and a home for each duel, cannot be averaged over")
+        if item_counts[0] != item_counts[1] and min(item_counts) != 1:
+            raise ValueError(
+                f"there are {item_counts[0]} items on the left and {item_counts[1]} on the right: give one "
+                "for each duel, or one for all"
+            )
         count, other_count = max(item_counts), len(contexts)
     return count, np.repeat(range(count), other_count), np.tile(range(other_count), count)
 

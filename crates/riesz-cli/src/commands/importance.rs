@@ -76,7 +76,7 @@ pub struct Args {
     /// [default: 256]
     #[arg(long, value_name = "N", requires = "target")]
     pub orders: Option<usize>,
-    /// For a program or an average without --target: number of rows at which outputs are computed
+    /// For a program, or an average without --posterior: number of rows at which outputs are computed
     /// [default: 65536]
     #[arg(long, value_name = "N", conflicts_with = "target")]
     pub evaluations: Option<usize>,
@@ -211,7 +211,7 @@ fn model_importance(
     let groups = groups.or_else(|| saved.groups.clone());
     let is_estimated = model.average.is_some() && !args.posterior && args.target.is_empty();
     check_options(args, is_estimated)?;
-    let output = match args.target.as_slice() {
+    let mut output = match args.target.as_slice() {
         [] if is_estimated => {
             function::variance(args, global, &Function::average(&model), (x, groups), console)?
         }
@@ -221,6 +221,7 @@ fn model_importance(
             loss_importance(args, global, (&model, groups), (x, labels), &mut facts, console)?
         }
     };
+    output.importance.explanation().provenance.model = model.facts();
     Ok((output, facts))
 }
 
@@ -410,7 +411,9 @@ fn loss_importance(
     let sage_values = with_progress(console, &message, &sage.progress, || match &model.average {
         None => sage.run(best, &x, &labels, &background),
         Some(average) => {
-            labels.check(best, x.rows())?;
+            if let Labels::Numbers(_) = labels {
+                labels.check(best, x.rows())?;
+            }
             let parts = average.parts();
             sage.run_function(|rows| predicted(&parts, rows, &labels, &sage.stop), &x, &labels, &background)
         }
@@ -429,7 +432,7 @@ fn predicted(
     match labels {
         Labels::Numbers(_) => model_average::mean(parts, rows),
         Labels::Classes(_) => {
-            let allowed = "this model has no probabilities of classes";
+            let allowed = "class probabilities need the posterior: fit the model with --posterior";
             let probabilities = model_average::predict(parts, rows, stop)?.probabilities;
             probabilities.ok_or_else(|| riesz::Error::parameter("target", "classes", allowed))
         }

@@ -11,6 +11,7 @@ use riesz::format::libsvm::{self, Features};
 use riesz::format::model::SavedModel;
 use riesz::format::{average, explanation_json, model};
 use riesz::model_average::{ModelAverage, ModelPart, WeightedModel};
+use riesz::model_card::CardEntry;
 
 use crate::args::{CellArgs, FeatureArgs};
 use crate::console::note_once;
@@ -259,6 +260,13 @@ impl ModelOrAverage {
         let SavedModel { model, covariance, .. } = &self.best;
         let single = || vec![ModelPart::single(model, covariance.as_ref())];
         self.average.as_ref().map_or_else(single, ModelAverage::parts)
+    }
+
+    /// Describes the best model, and the size of the average.
+    pub fn facts(&self) -> Vec<CardEntry> {
+        let mut facts = self.best.model.facts();
+        facts.extend(self.average.as_ref().map(|a| CardEntry::new(MODELS_OF_AVERAGE, a.models.len())));
+        facts
     }
 
     /// Prepares the models for rows whose cells are treated as given; see [`CellArgs::admit`].

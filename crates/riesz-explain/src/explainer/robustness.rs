@@ -6,8 +6,10 @@
 //! moves to x', then `|v_x(S) - v_x'(S)| ≤ ‖f‖ ‖ψ_S(x) - ψ_S(x')‖ ‖μ‖`. A Shapley value averages differences
 //! of two coalitions' values with weights that sum to 1, so it moves by at most twice as much. In the
 //! observational game μ depends on x too, through an operator of norm at most `1/(2√η)`, where η is the
-//! ridge. The constants are those of the triangle inequality. The paper's (Chau, Hu, Gonzalez and Sejdinovic
-//! 2022, Theorem 6) are smaller by √2 and rest on a step that does not hold.
+//! ridge. Centered values add `(1 - Σ_b W_S(x)_b)` times the mean of f over the reference rows, which is at
+//! most `‖f‖`; the sum of weights moves by at most `‖ψ_S(x) - ψ_S(x')‖ / (2√η)` as well. The constants are
+//! those of the triangle inequality. The paper's (Chau, Hu, Gonzalez and Sejdinovic 2022, Theorem 6) are
+//! smaller by √2 and rest on a step that does not hold.
 
 use crate::error::{Error, Result, listed};
 use crate::kernel::rounding_bounds::union_probability;
@@ -16,11 +18,11 @@ use crate::kernel_model::KernelExpansion;
 use crate::linalg::dot;
 
 /// Returns, for each output, a bound on the change of any Shapley value if each column j of a row moves by at
-/// most `delta[j]`. `embedding` has the kernel and ridge of the conditional distributions; if it is `None`,
-/// absent features do not depend on the row.
+/// most `delta[j]`. `embedding` has the kernel and ridge of the conditional distributions, and whether values
+/// are centered; if it is `None`, absent features do not depend on the row.
 pub(super) fn bound(
     model: &KernelExpansion,
-    embedding: Option<(&Kernel, f64)>,
+    embedding: Option<(&Kernel, f64, bool)>,
     delta: &[f64],
 ) -> Result<Vec<f64>> {
     let columns = model.columns();
@@ -43,8 +45,9 @@ pub(super) fn bound(
         let model_distance = feature_map_distance(term, delta)?;
         let distance = match embedding {
             None => model_distance,
-            Some((kernel, ridge)) => {
-                let conditioning_distance = feature_map_distance(&kernel.terms[0], delta)?;
+            Some((kernel, ridge, centered)) => {
+                let parts = if centered { 2.0 } else { 1.0 };
+                let conditioning_distance = parts * feature_map_distance(&kernel.terms[0], delta)?;
                 // With all players present the value is f(x) for any ridge.
                 model_distance.max((model_distance + conditioning_distance) / (2.0 * ridge.sqrt()))
             }

@@ -355,7 +355,7 @@ impl GaussianProcess {
     /// ```
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::TooFew`] without draws; [`Error::Parameter`] if nothing is tuned.
+    /// As [`fit`](Self::fit); [`Error::Parameter`] for fewer than 2 draws, and if nothing is tuned.
     pub fn average(
         &self,
         tuned: &GpFit,

@@ -11,7 +11,7 @@ use super::nystrom::Job;
 use super::{ClassWeight, Penalty, WarmStart};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, listed};
-use crate::gp::average::{PosteriorMixture, WithPosterior};
+use crate::gp::average::{PosteriorMixture, WithPosterior, draws_per_profile};
 use crate::gp::search::plausible_profiles;
 use crate::kernel::{ColumnScaling, Kernel, Profile};
 use crate::kernel_model::KernelExpansion;
@@ -385,8 +385,7 @@ impl<'a> FitTask<'a> {
         let draws = self.settings.count(HYPERPARAMETER_SAMPLES.name);
         let draws = draws.unwrap_or(if has_profiles { self.default_draws() } else { 0 });
         let mixture = (draws > 0).then(|| {
-            // A single draw is refused.
-            let share = if draws == 1 { 1 } else { draws.div_ceil(fits.len()).max(2) };
+            let share = draws_per_profile(draws, fits.len());
             let mixtures = fits.iter().map(|(estimator, fit)| average(estimator, fit, share));
             Ok(PosteriorMixture::combined(mixtures.collect::<Result<_>>()?))
         });

@@ -230,6 +230,12 @@ impl HyperPosterior<'_> {
     }
 }
 
+/// Returns the number of draws of hyper-parameters for each of several profiles, at least 2. Fewer than 2
+/// draws in total are refused by [`HyperPosterior::average`].
+pub fn draws_per_profile(draws: usize, profiles: usize) -> usize {
+    if draws < 2 { draws } else { draws.div_ceil(profiles).max(2) }
+}
+
 /// Checks that there are draws, of at least one hyper-parameter.
 fn check_draws(draws: usize, n_free: usize) -> Result<()> {
     if n_free == 0 {

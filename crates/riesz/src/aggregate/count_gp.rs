@@ -29,7 +29,7 @@ use super::row_bags::TargetUnit;
 use super::tuning::{Conventions, MIN_TARGETS, Tuning};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
+use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior, draws_per_profile};
 use crate::gp::exact::check_mean;
 use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors, log_values};
 use crate::gp::inducing_points::{distinct, inducing_points};
@@ -440,8 +440,8 @@ impl Tuning {
     /// their evidences. The kernel smoother of mediators is that of `tuned`.
     ///
     /// # Errors
-    /// As [`CountProcess::fit`]; [`Error::TooFew`] without draws; [`Error::Overflow`] if no draw has a
-    /// likelihood; [`Error::Interrupted`].
+    /// As [`CountProcess::fit`]; [`Error::Parameter`] for fewer than 2 draws; [`Error::Overflow`] if no draw
+    /// has a likelihood; [`Error::Interrupted`].
     ///
     /// # Panics
     /// If `tuned` is empty, or `tuned` and `start` do not have the same parameters.
@@ -465,7 +465,7 @@ impl Tuning {
                 let fit = process.with_parameters(theta).fit_from(data, &problem, None, control)?;
                 Ok((fit.log_marginal_likelihood, fit))
             };
-            hyper_posterior.average(evidence, fit, draws.div_ceil(tuned.len()), seed)
+            hyper_posterior.average(evidence, fit, draws_per_profile(draws, tuned.len()), seed)
         });
         Ok(PosteriorMixture::combined(mixtures.collect::<Result<_>>()?))
     }

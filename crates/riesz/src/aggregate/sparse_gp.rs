@@ -172,7 +172,8 @@ pub struct SparseAggregateFit {
     pub start_kernel: Kernel,
     /// The parameters of the fit, in the order and on the scale of [`SparseAggregateProcess::parameters`].
     pub theta: Vec<f64>,
-    /// The other profiles whose evidence is smaller by at most 3.
+    /// The other profiles whose evidence times priors, where profiles are compared, is smaller by a factor of
+    /// at most e³.
     pub alternatives: Vec<TunedProfile>,
     /// The number of optimiser steps in all runs.
     pub steps: usize,

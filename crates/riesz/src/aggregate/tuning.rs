@@ -24,7 +24,7 @@ use super::mediation::{Mediation, MediationTarget, Mediators, regresses_targets}
 use super::mediator_regression;
 use crate::control::{Progress, RunControl};
 use crate::error::Result;
-use crate::gp::average::{HyperPosterior, PosteriorMixture};
+use crate::gp::average::{HyperPosterior, PosteriorMixture, draws_per_profile};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors, log_values};
 use crate::gp::search::{
     SearchResult, best_profile, best_search, maximise_posterior, maximise_within_priors, minimise_loo_loss,
@@ -263,8 +263,8 @@ impl Tuning {
     /// outweighs the others, and one fit per draw.
     ///
     /// # Errors
-    /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`](crate::Error::TooFew) without draws;
-    /// [`Error::Overflow`](crate::Error::Overflow) if no draw has a likelihood;
+    /// As [`AggregateGaussianProcess::fit`]; [`Error::Parameter`](crate::Error::Parameter) for fewer than 2
+    /// draws; [`Error::Overflow`](crate::Error::Overflow) if no draw has a likelihood;
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     ///
     /// # Panics
@@ -287,7 +287,7 @@ impl Tuning {
                 let fit = process.with_parameters(theta).fit_until(data, control)?;
                 Ok((fit.log_marginal_likelihood, fit))
             };
-            surface.average(posterior, fit, draws.div_ceil(tuned.len()), seed)
+            surface.average(posterior, fit, draws_per_profile(draws, tuned.len()), seed)
         });
         Ok(PosteriorMixture::combined(mixtures.collect::<Result<_>>()?))
     }

@@ -13,7 +13,7 @@ use super::pair_kernel::{self, ItemGrams, Pair, PairKernel, default_kernel, wide
 use super::teams::ItemBags;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result, sized};
-use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
+use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior, draws_per_profile};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
 use crate::gp::inference::Inference;
 use crate::gp::laplace;
@@ -217,7 +217,8 @@ impl PreferenceProcess {
     /// [`expectation`](PosteriorMixture::expectation) of those of the fits.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::TooFew`] without draws, or if `tuned` is not tuned.
+    /// As [`fit`](Self::fit); [`Error::Parameter`] for fewer than 2 draws; [`Error::TooFew`] if `tuned` is
+    /// not tuned.
     pub fn average(
         &self,
         tuned: &PreferenceFit,
@@ -257,7 +258,7 @@ impl PreferenceProcess {
         if optima.is_empty() {
             return Err(Error::too_few("the list of tuned hyper-parameters", 1, "set is"));
         }
-        let draws = draws.div_ceil(optima.len());
+        let draws = draws_per_profile(draws, optima.len());
         let mixtures = optima.iter().map(|ProfileOptimum { start, theta }| {
             let process = Self { prior: start.prior.clone(), tune: false, ..self.clone() };
             let fit = |theta: &[f64]| {

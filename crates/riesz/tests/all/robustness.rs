@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use riesz::kernel::{Categorical, Linear, Periodic, Profile};
-use riesz::{Conditioning, Explainer, Game, Kernel, KernelExpansion, Matrix, Table};
+use riesz::{Conditioning, ConditioningKernel, Explainer, Game, Kernel, KernelExpansion, Matrix, Table};
 
 use crate::common::{number, stationary};
 
@@ -12,6 +12,11 @@ fn table(from: usize, n: usize) -> Table {
         .map(|i| (0..4).map(|j| if j == 3 { (i % 3) as f64 } else { number(i, j) }).collect())
         .collect();
     Table::from_rows(&rows).unwrap()
+}
+
+/// The embedding without centering, as published.
+fn published(ridge: f64) -> Conditioning {
+    Conditioning { centered: false, ..Conditioning::with_ridge(ridge) }
 }
 
 fn kernel() -> Kernel {
@@ -46,6 +51,7 @@ proptest! {
             Game::Baseline { point: reference.select_rows(&[0]) },
             Game::Interventional { background: reference.clone().into() },
             Game::Observational { reference: reference.clone().into(), conditional: Conditioning::with_ridge(0.05).into() },
+            Game::Observational { reference: reference.clone().into(), conditional: published(0.05).into() },
         ] {
             let explainer = Explainer::new(&model, game).unwrap();
             let bound = explainer.robustness(&delta).unwrap();
@@ -58,6 +64,24 @@ proptest! {
             }
         }
     }
+}
+
+/// Centered values move with the sum of the weights too, by as much as their conditional distributions.
+#[test]
+fn centered_values_have_a_larger_bound() {
+    let coef = Matrix::column_vector((0..15).map(|t| number(t, 5)).collect());
+    let kernel = stationary(Profile::Gaussian, 0, 0.8) * stationary(Profile::Exponential, 1, 1.2);
+    let conditioning_kernel = ConditioningKernel::Given(kernel.clone());
+    let model = KernelExpansion::new(kernel, table(0, 15), coef, vec![0.3]).unwrap();
+    let bound = |conditional: Conditioning| {
+        let conditional = Conditioning { kernel: conditioning_kernel.clone(), ..conditional };
+        let reference = table(30, 10).into();
+        let game = Game::Observational { reference, conditional: conditional.into() };
+        Explainer::new(&model, game).unwrap().robustness(&[0.1, 0.1, 0.0, 0.0]).unwrap()[0]
+    };
+    // Both use the model's kernel for conditional distributions: the parts are 1 + 1 and 1 + 2.
+    let ratio = bound(Conditioning::with_ridge(1e-3)) / bound(published(1e-3));
+    assert!((ratio - 1.5).abs() < 1e-9, "{ratio}");
 }
 
 #[test]

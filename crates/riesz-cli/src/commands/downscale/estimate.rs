@@ -133,10 +133,11 @@ fn mixture(
         return Ok((Mixture::Approximate(parts.collect()), size));
     }
     let start = learn.start(data)?;
-    if let Some(points) = learn.inducing.or(data.usual_points()).filter(|_| !learn.exact_totals) {
+    if let Some(points) = learn.points(data) {
         let process = learn.sparse(points, start, data, seed)?;
         let fits = with_progress(console, &message, &process.progress, || -> riesz::Result<_> {
             let fit = process.fit_data(data)?;
+            fit.warnings.iter().for_each(|warning| console.warn(warning));
             if samples == 0 {
                 return Ok((vec![(1.0, fit)], None));
             }
@@ -167,18 +168,20 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     check_samples(&args.learn, args.hyperparameter_samples)?;
     let aggregated = args.learn.checked_data(&console)?;
-    let data = &aggregated.data;
-    if args.target_contributions && args.learn.inducing.or(data.usual_points()).is_some() {
-        return Err(Failure::input(
-            "--target-contributions cannot be used with fits through inducing points: leave --inducing or \
-             --target-contributions out",
-        ));
-    }
     if args.target_contributions && aggregated.family.is_some() {
         return Err(Failure::input(
             "--target-contributions cannot be used with counts, whose map is not linear in them: leave it \
              out",
         ));
+    }
+    if args.target_contributions && args.learn.points(&aggregated.data).is_some() {
+        return Err(Failure::input(
+            "--target-contributions cannot be used with fits through inducing points: leave it out, or give \
+             fewer rows and no --inducing",
+        ));
+    }
+    if aggregated.family.is_none() {
+        args.learn.note_points(&aggregated.data, &console);
     }
     let (mixture, effective_size) =
         mixture(&args.learn, args.hyperparameter_samples, &aggregated, global.seed, &console)?;

@@ -42,7 +42,7 @@ pub struct Args {
     #[command(flatten)]
     pub learn: Learn,
     /// Number of samples of the hyper-parameters over which the map is averaged; the file then holds all of
-    /// them, and 'riesz downscale', 'predict', 'explain' and 'report' read it
+    /// them, and all commands for models read it
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub hyperparameter_samples: usize,
     /// Model file to write

@@ -90,7 +90,8 @@ impl Learn {
             return self.counted(family, aggregated, seed, console);
         }
         let start = self.start(data)?;
-        let mut fitted = match self.points(data, console) {
+        self.note_points(data, console);
+        let mut fitted = match self.points(data) {
             Some(points) => self.fit_sparse(points, start, aggregated, seed, console)?,
             None => self.exactly(start, aggregated, console)?,
         };
@@ -233,23 +234,27 @@ impl Learn {
     }
 
     /// The number of inducing points; `None` for an exact fit.
-    fn points(&self, data: &Aggregates, console: &Console) -> Option<usize> {
-        let default_points = data.usual_points().filter(|_| self.inducing.is_none());
+    pub(super) fn points(&self, data: &Aggregates) -> Option<usize> {
+        let is_exact = self.exact_totals || self.data.operator.regresses();
+        self.inducing.or(data.usual_points().filter(|_| !is_exact))
+    }
+
+    /// Prints how a fit to many rows is made, unless the number of inducing points is given.
+    pub(super) fn note_points(&self, data: &Aggregates, console: &Console) {
+        if self.inducing.is_some() || data.usual_points().is_none() {
+            return;
+        }
         let (rows, bags) = (data.rows.rows(), data.bags.count());
-        if default_points.is_some() && (self.exact_totals || self.data.operator.regresses()) {
-            console.note(format!(
+        console.note(match self.points(data) {
+            None => format!(
                 "note: the fit to {rows} rows in {bags} bags is exact, and visits all pairs of rows many \
                  times"
-            ));
-            return None;
-        }
-        if let Some(points) = default_points {
-            console.note(format!(
+            ),
+            Some(points) => format!(
                 "note: the fit to {rows} rows in {bags} bags uses {points} inducing points; change their \
                  number with --inducing N, more points for a closer fit"
-            ));
-        }
-        self.inducing.or(default_points)
+            ),
+        });
     }
 
     fn exactly(

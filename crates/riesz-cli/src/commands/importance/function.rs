@@ -15,7 +15,7 @@ use crate::console::{Console, printable, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
-use crate::io::models::{MODELS_OF_AVERAGE, ModelOrAverage};
+use crate::io::models::ModelOrAverage;
 use crate::io::names::listed_columns;
 use crate::io::write::Cells;
 use crate::program::outputs_of;
@@ -46,15 +46,13 @@ impl<'c> Function<'c> {
 
     /// The mean output of an average.
     pub(super) fn average(model: &'c ModelOrAverage) -> Self {
-        let parts = model.parts();
-        let (best, count) = (&model.best.model, parts.len());
-        let facts = [best.facts(), vec![CardEntry::new(MODELS_OF_AVERAGE, count)]];
+        let (best, parts) = (&model.best.model, model.parts());
         Self {
             evaluate: Box::new(move |rows| {
                 Ok((model_average::mean(&parts, rows)?, Some(best.output_names.clone())))
             }),
             names: RefCell::default(),
-            facts: facts.concat(),
+            facts: model.facts(),
         }
     }
 

@@ -177,7 +177,7 @@ impl<'m> ObservationalGame<'m> {
     /// # Errors
     /// [`Error::NotProduct`] if the model's kernel ties players together; [`Error::Parameter`] if the
     /// embedding's does.
-    pub(crate) fn conditioning(&self) -> Result<(&Kernel, f64)> {
+    pub(crate) fn conditioning(&self) -> Result<(&Kernel, f64, bool)> {
         self.products()?;
         let kernel = self.means.kernel();
         if self.means.learnt().kernel.factors().is_none() {
@@ -185,7 +185,7 @@ impl<'m> ObservationalGame<'m> {
                 ("kernel of the conditional mean embedding", "it must be one product of factors");
             return Err(Error::parameter(name, kernel.formula(), allowed));
         }
-        Ok((kernel, self.means.ridge()))
+        Ok((kernel, self.means.ridge(), self.centered))
     }
 
     fn products(&self) -> Result<&[Product]> {

@@ -228,7 +228,7 @@ impl SparseGaussianProcess {
     /// replaces the marginal likelihood; the inducing points are the same for all draws.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::TooFew`] without draws; [`Error::Parameter`] if nothing is tuned.
+    /// As [`fit`](Self::fit); [`Error::Parameter`] for fewer than 2 draws, and if nothing is tuned.
     pub fn average(
         &self,
         tuned: &SparseGpFit,

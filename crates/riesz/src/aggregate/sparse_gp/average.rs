@@ -5,7 +5,7 @@ use std::iter::once;
 use super::{SparseAggregateFit, SparseAggregateProcess};
 use crate::aggregate::Aggregates;
 use crate::error::Result;
-use crate::gp::average::{HyperPosterior, PosteriorMixture};
+use crate::gp::average::{HyperPosterior, PosteriorMixture, draws_per_profile};
 use crate::gp::search::SearchResult;
 
 impl SparseAggregateProcess {
@@ -13,7 +13,8 @@ impl SparseAggregateProcess {
     /// their posterior, under the priors of [`priors`](Self::priors), as
     /// [`Tuning::average`](crate::aggregate::Tuning::average) does for exact processes. The samples are
     /// divided among the profiles that are nearly as likely as that of the fit. The regression on mediators
-    /// stays as it is in the fit. A sample takes as long as an evaluation of the evidence.
+    /// stays as it is in the fit. Cost: one evaluation of the evidence for each sample, and for each profile
+    /// some tens for the mode, and two for each parameter.
     ///
     /// # Errors
     /// As [`fit_data`](Self::fit_data); [`Error::Parameter`](crate::Error::Parameter) for fewer than 2 draws,
@@ -30,8 +31,7 @@ impl SparseAggregateProcess {
         let best = (&tuned.start_kernel, &tuned.theta);
         let modes =
             once(best).chain(tuned.alternatives.iter().map(|other| (&other.start_kernel, &other.theta)));
-        // A single draw is refused.
-        let share = if draws < 2 { draws } else { draws.div_ceil(1 + tuned.alternatives.len()).max(2) };
+        let share = draws_per_profile(draws, 1 + tuned.alternatives.len());
         let mixtures = modes.map(|(kernel, theta)| {
             let process = Self { kernel: kernel.clone(), ..process.clone() };
             let coordinates = process.hyperparameter_priors();

@@ -1,13 +1,13 @@
 //! Averages of memberships over the local maxima of the bound.
 //!
 //! The variational posterior of one maximum is nearly certain of every membership. If other maxima are nearly
-//! as high, the data do not tell them apart. The bound at a maximum is about the logarithm of the posterior
-//! mass around it, so maxima are weighted by the exponential of their bounds.
+//! as high, the data do not decide between them. The bound at a maximum is about the logarithm of the
+//! posterior mass around it, so maxima are weighted by the exponential of their bounds.
 
 use super::mixture::Mixture;
 use crate::linalg::Matrix;
 
-/// Maxima whose bounds differ by less are the same one, up to the numbers of clusters.
+/// Maxima whose bounds differ by less are taken for the same one with other numbers of clusters.
 const SAME_BOUND: f64 = 1e-3;
 
 /// Maxima that are lower than the best one by more have hardly any weight.
