@@ -162,12 +162,9 @@ pub fn mixture_moments(mut parts: Vec<(f64, Matrix, Option<Matrix>)>) -> Result<
         let (_, mean, sd) = parts.remove(0);
         return Ok((mean, sd));
     }
-    let Some((_, first, _)) = parts.first() else {
-        return Err(no_models());
-    };
-    let mut mean = Matrix::zeros(first.rows(), first.cols());
-    parts.iter().for_each(|(weight, values, _)| mean.add_times(*weight, values));
-    let mut variance = Some(Matrix::zeros(first.rows(), first.cols()));
+    let means = parts.iter().map(|(weight, values, _)| Some((*weight, values)));
+    let mean = weighted_sum(means).ok_or_else(no_models)?;
+    let mut variance = Some(Matrix::zeros(mean.rows(), mean.cols()));
     for (weight, values, sd) in &parts {
         variance = variance.zip(sd.as_ref()).map(|(mut sum, sd)| {
             let moments = sd.data().iter().zip(values.data()).zip(mean.data());

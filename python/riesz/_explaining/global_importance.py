@@ -33,9 +33,9 @@ def _models_or_function(
     """Returns the explainer of a model, and its kernel models with their players; other models are functions,
     which are called. With ``mean_only``, so is the mean of an average of models."""
     try:
+        if mean_only and _is_average(model):
+            raise UnsupportedModelError("the mean of an average is not one kernel model")
         explainer, models, players = kernel_models(model, background, groups, weights, game)
-        if mean_only and len(models) > 1:
-            raise UnsupportedModelError(f"the mean of {len(models)} models is not one kernel model")
     except UnsupportedModelError as error:
         return function_explainer(model, background, groups, weights, error), None
     return explainer, (models, players)

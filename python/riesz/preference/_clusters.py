@@ -77,8 +77,8 @@ class PreferenceClusters(BaseEstimator):
     labels_ : array (items,)
     probabilities_ : array (items, clusters)
         Probabilities of membership, averaged over the local maxima of the bound; 0 or 1 for methods other
-        than the mixture. For more than 100 items, those of one maximum take each other as known, and are too
-        certain.
+        than the mixture. For more than 100 items they are those of the mean-field approximation, which is
+        overconfident.
     n_clusters_ : int
     bound_ : float or None
         For the mixture: the lower bound of the log evidence, minus half the logarithm of the number of items

@@ -197,19 +197,24 @@ def bags_of_items(seed):
     }
 
 
+def _fitted_clusters(rng, X, kind, quality, n_duels):
+    """Fits clusters to duels that are decided by quality within a kind, and by chance between kinds."""
+    left, right = np.triu_indices(len(X), 1)
+    taken = rng.choice(len(left), n_duels, replace=False)
+    left, right = left[taken], right[taken]
+    truth = np.where(kind[left] == kind[right], quality[left] - quality[right], 0.0)
+    is_won = rng.random(len(truth)) < 1 / (1 + np.exp(-truth))
+    model = riesz.PreferenceClusters(kind.max() + 1, n_subsamples=0, random_state=0)
+    return model.fit(X, np.column_stack([left, right]), outcome=is_won)
+
+
 def clusters(seed):
     """Membership of items in two clusters, each with its own ranking."""
     rng = generator(seed, "clusters")
     kind = np.repeat([0, 1], 12)
     X = np.column_stack([kind + 0.7 * rng.normal(size=24), rng.normal(size=24)])
     quality = np.where(kind == 0, 1.0, -1.0) * 3 * X[:, 1]
-    left, right = np.triu_indices(24, 1)
-    taken = rng.choice(len(left), 150, replace=False)
-    left, right = left[taken], right[taken]
-    truth = np.where(kind[left] == kind[right], quality[left] - quality[right], 0.0)
-    is_won = rng.random(len(truth)) < 1 / (1 + np.exp(-truth))
-    model = riesz.PreferenceClusters(2, n_subsamples=0, random_state=0)
-    model.fit(X, np.column_stack([left, right]), outcome=is_won)
+    model = _fitted_clusters(rng, X, kind, quality, n_duels=150)
     stated = model.probabilities_[:, 1]
     # Clusters have no names: take the better of both.
     is_second = kind == 1 if np.mean((stated > 0.5) == (kind == 1)) >= 0.5 else kind == 0
@@ -223,18 +228,10 @@ def three_clusters(seed):
     centres = np.array([[0.0, 0.0], [1.5, 0.0], [0.75, 1.3]])
     X = np.column_stack([centres[kind] + 0.6 * rng.normal(size=(36, 2)), rng.normal(size=36)])
     quality = np.where(kind == 2, 3 * X[:, 0], np.array([3.0, -3.0, 0.0])[kind] * X[:, 2])
-    left, right = np.triu_indices(36, 1)
-    taken = rng.choice(len(left), 300, replace=False)
-    left, right = left[taken], right[taken]
-    truth = np.where(kind[left] == kind[right], quality[left] - quality[right], 0.0)
-    is_won = rng.random(len(truth)) < 1 / (1 + np.exp(-truth))
-    model = riesz.PreferenceClusters(3, n_subsamples=0, random_state=0)
-    model.fit(X, np.column_stack([left, right]), outcome=is_won)
+    model = _fitted_clusters(rng, X, kind, quality, n_duels=300)
     # Clusters have no names: take the best ones.
-    named = (np.array(names)[model.labels_] for names in permutations(range(3)))
-    return {
-        "membership": Events(model.probabilities_.max(axis=1), max((n == kind for n in named), key=np.sum))
-    }
+    is_right = (np.array(names)[model.labels_] == kind for names in permutations(range(3)))
+    return {"membership": Events(model.probabilities_.max(axis=1), max(is_right, key=np.sum))}
 
 
 def spectral_index(seed):

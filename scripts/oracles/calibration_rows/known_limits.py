@@ -78,8 +78,8 @@ LIMITS: list[Limit] = [
     ),
     Limit(
         "Means and counts of bags hide how rough a map is between their rows, so that the marginal "
-        "likelihood hardly distinguishes kernels, and intervals of rough maps are too narrow unless the "
-        "kernel states it",
+        "likelihood hardly distinguishes kernels, and intervals of rough maps are too narrow unless a "
+        "rougher kernel is given",
         "low",
         {
             "downscaling, rough map, 60 bags: map at rows": 0.895,

@@ -69,8 +69,7 @@ impl<'m> PredictionFunction<'m> {
     /// Returns the function's outputs, rows × outputs.
     ///
     /// # Errors
-    /// As [`model_average::predict`]; [`Error::Parameter`] if the model has no
-    /// probabilities.
+    /// As [`model_average::predict`]; [`Error::Parameter`] if the model has no probabilities.
     pub fn predict(&self, rows: &Table) -> Result<Matrix> {
         if !self.probabilities {
             return model_average::mean(&self.parts, rows);

@@ -46,10 +46,11 @@ pub(super) fn bound(
         let distance = match embedding {
             None => model_distance,
             Some((kernel, ridge, centered)) => {
-                let parts = if centered { 2.0 } else { 1.0 };
-                let conditioning_distance = parts * feature_map_distance(&kernel.terms[0], delta)?;
+                let conditioning_distance = feature_map_distance(&kernel.terms[0], delta)?;
+                let distance_of_weights = if centered { conditioning_distance } else { 0.0 };
+                let total_distance = model_distance + conditioning_distance + distance_of_weights;
                 // With all players present the value is f(x) for any ridge.
-                model_distance.max((model_distance + conditioning_distance) / (2.0 * ridge.sqrt()))
+                model_distance.max(total_distance / (2.0 * ridge.sqrt()))
             }
         };
         let gram = Kernel { terms: vec![Term { scale: 1.0, ..term.clone() }] }.gram(&model.support_points);

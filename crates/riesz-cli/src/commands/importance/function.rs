@@ -32,6 +32,7 @@ pub(super) struct Function<'c> {
     evaluate: Box<Evaluate<'c>>,
     /// The names of the outputs, once it has stated them.
     names: RefCell<Option<Vec<String>>>,
+    /// The description of a program; empty for a model, whose description is added to all its results.
     facts: Vec<CardEntry>,
 }
 
@@ -52,7 +53,7 @@ impl<'c> Function<'c> {
                 Ok((model_average::mean(&parts, rows)?, Some(best.output_names.clone())))
             }),
             names: RefCell::default(),
-            facts: model.facts(),
+            facts: Vec::new(),
         }
     }
 

@@ -32,13 +32,13 @@ pub(super) fn average_memberships(maxima: &[Mixture]) -> Matrix {
     let total: f64 = weights.iter().sum();
     let mut mean = Matrix::zeros(best.memberships.rows(), best.memberships.cols());
     for (maximum, weight) in maxima.iter().zip(&weights) {
-        mean.add_times(weight / total, &renamed(&maximum.memberships, &best.memberships));
+        mean.add_times(weight / total, &match_clusters(&maximum.memberships, &best.memberships));
     }
     mean
 }
 
 /// Returns memberships with their clusters in the order of those of `reference` that they overlap most with.
-fn renamed(memberships: &Matrix, reference: &Matrix) -> Matrix {
+fn match_clusters(memberships: &Matrix, reference: &Matrix) -> Matrix {
     let count = reference.cols();
     let overlap = reference.transpose().matmul(memberships);
     let mut pairs: Vec<(usize, usize)> = (0..count * count).map(|k| (k / count, k % count)).collect();

@@ -158,25 +158,25 @@ impl Mixture {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn fit(data: &MixtureData<'_>, q: Matrix, control: RunControl<'_>) -> Result<Self> {
         let mut state = MixtureState::new(data, q)?;
-        let bounds = state.climb(None, MAX_SWEEPS, TOLERANCE, control)?;
+        let bounds = state.maximise(None, MAX_SWEEPS, TOLERANCE, control)?;
         Ok(Self { memberships: state.q, bounds })
     }
 
     /// Returns memberships that allow for their dependence: the probability that an item belongs to a cluster
     /// is proportional to the exponential of the largest bound with the item in this cluster, where all other
-    /// items and the utilities adapt. The memberships of the bound's own maximum take these as known, and are
-    /// too certain. Cost: a few sweeps for each item and cluster.
+    /// items and the utilities adapt. Those of the mean-field approximation are overconfident, because it
+    /// treats all memberships as independent. Cost: a few sweeps for each item and cluster.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
     pub fn adapted_memberships(&self, data: &MixtureData<'_>, control: RunControl<'_>) -> Result<Matrix> {
         let mut state = MixtureState::new(data, self.memberships.clone())?;
-        state.climb(None, MAX_SWEEPS, TOLERANCE, control)?;
+        state.maximise(None, MAX_SWEEPS, TOLERANCE, control)?;
         let bound = |i: usize, c: usize| {
             let mut moved = state.clone();
             moved.q.row_mut(i).fill(0.0);
             moved.q[(i, c)] = 1.0;
-            moved.climb(Some(i), MOVED_SWEEPS, MOVED_TOLERANCE, control)?;
+            moved.maximise(Some(i), MOVED_SWEEPS, MOVED_TOLERANCE, control)?;
             Ok(moved.bound())
         };
         let count = state.q.cols();
@@ -224,7 +224,7 @@ impl<'g> MixtureState<'g> {
 
     /// Increases the bound by at most this number of sweeps, until one increases it by less than `tolerance`.
     /// The memberships of the item `fixed` stay. Returns the bound after each sweep.
-    fn climb(
+    fn maximise(
         &mut self,
         fixed: Option<usize>,
         max_sweeps: usize,

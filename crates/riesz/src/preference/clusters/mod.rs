@@ -10,6 +10,7 @@ mod logistic_normal;
 mod mixture;
 mod spectral;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -39,7 +40,7 @@ const SUBSAMPLE_SHARE: f64 = 0.8;
 /// The number of rounds of the search for the mixture's kernel, and the number of such searches.
 const KERNEL_SEARCH_ROUNDS: usize = 8;
 const MAXIMA_ROUNDS: usize = 3;
-/// The largest number of items whose memberships adapt to each other.
+/// The largest number of items for which [`Mixture::adapted_memberships`] are computed.
 const MAX_ADAPTED_ITEMS: usize = 100;
 /// The smallest increase of the bound for which another kernel or maximum is taken.
 const MIN_GAIN: f64 = 1e-3;
@@ -104,8 +105,8 @@ pub struct Clusters {
     /// For each item, its cluster; clusters are numbered by their first items.
     pub labels: Vec<usize>,
     /// Items × clusters: the probability of each membership, averaged over the local maxima of the bound; 1
-    /// or 0 for methods other than mixtures. For more than 100 items the memberships of a maximum take each
-    /// other as known, and are too certain.
+    /// or 0 for methods other than mixtures. For more than 100 items they are those of the mean-field
+    /// approximation, which is overconfident.
     pub memberships: Matrix,
     /// The number of clusters.
     pub count: usize,
@@ -127,6 +128,16 @@ struct ClusterInputs {
     /// The process with its tuned hyper-parameters.
     process: PreferenceProcess,
     variance: f64,
+}
+
+impl ClusterInputs {
+    /// Returns the covariates of a mixture, which may have none.
+    fn covariates(&self, has_covariates: bool) -> Cow<'_, Matrix> {
+        match has_covariates {
+            true => Cow::Borrowed(&self.x),
+            false => Cow::Owned(Matrix::zeros(self.x.rows(), 0)),
+        }
+    }
 }
 
 impl Clusterer {
@@ -267,8 +278,7 @@ impl Clusterer {
         (count, covariates, starts): (usize, bool, usize),
     ) -> Result<ClusteringResult> {
         let (n, kernel) = (items.rows(), &inputs.process.prior.items);
-        let no_covariates = Matrix::zeros(n, 0);
-        let x = if covariates { &inputs.x } else { &no_covariates };
+        let x = &*inputs.covariates(covariates);
         let mut initial = vec![soften(self.kmeans(&inputs.x, count))];
         if count > 1 {
             let mut weighted = absolute_values(flow);
@@ -290,14 +300,14 @@ impl Clusterer {
         let mut maxima = self.maxima(&data, initial)?;
         let mut best = highest(&maxima)?;
         for _ in 0..if self.process.tune { MAXIMA_ROUNDS } else { 0 } {
-            let climbed = self.search_kernel(&mut log_factors, &best, (duels, x), &scaled_root)?;
+            let with_best_kernel = self.search_kernel(&mut log_factors, &best, (duels, x), &scaled_root)?;
             let root = scaled_root(log_factors)?;
             let data = MixtureData { duels, x, psd_root: &root };
             maxima = self.maxima(&data, maxima.into_iter().map(|maximum| maximum.memberships).collect())?;
             best = highest(&maxima)?;
             // Another maximum may be higher with the new kernel.
-            if best.bound() <= climbed.bound() + MIN_GAIN {
-                best = climbed;
+            if best.bound() <= with_best_kernel.bound() + MIN_GAIN {
+                best = with_best_kernel;
                 break;
             }
         }
@@ -307,27 +317,28 @@ impl Clusterer {
         Ok(ClusteringResult { labels, memberships, sweeps: best.bounds, maxima })
     }
 
-    /// Replaces the memberships of a mixture by those that adapt to each other, unless there are many items.
+    /// Replaces the memberships of a mixture by those of [`Mixture::adapted_memberships`], unless there are
+    /// many items.
     fn adapted(
         &self,
         result: ClusteringResult,
         inputs: &ClusterInputs,
         duels: &Duels,
     ) -> Result<ClusteringResult> {
-        let (Some((mut maxima, psd_root)), ClusteringMethod::Mixture { covariates, .. }) =
-            (result.maxima.clone(), self.method)
+        let (Some((maxima, psd_root)), ClusteringMethod::Mixture { covariates, .. }) =
+            (&result.maxima, self.method)
         else {
             return Ok(result);
         };
         if inputs.x.rows() > MAX_ADAPTED_ITEMS {
             return Ok(result);
         }
-        let no_covariates = Matrix::zeros(inputs.x.rows(), 0);
-        let x = if covariates { &inputs.x } else { &no_covariates };
-        let data = MixtureData { duels, x, psd_root: &psd_root };
-        for maximum in &mut maxima {
-            maximum.memberships = maximum.adapted_memberships(&data, self.control())?;
-        }
+        let data = MixtureData { duels, x: &inputs.covariates(covariates), psd_root };
+        let adapted = maxima.iter().map(|maximum| {
+            let memberships = maximum.adapted_memberships(&data, self.control())?;
+            Ok(Mixture { memberships, bounds: maximum.bounds.clone() })
+        });
+        let maxima = adapted.collect::<Result<Vec<Mixture>>>()?;
         let (labels, memberships) = renumbered_memberships(&average_memberships(&maxima));
         Ok(ClusteringResult { labels, memberships, ..result })
     }
