@@ -286,6 +286,7 @@ class Explanation:
         covariance: NDArray[np.float64] | None = None,
         sd: NDArray[np.float64] | None = None,
         sure_by: str | None = None,
+        conditioning: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
         duels: str | None = None,
     ) -> Explanation: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, object]]: ...
@@ -320,6 +321,8 @@ class Explanation:
     def std_error(self) -> NDArray[np.float64] | None: ...
     @property
     def covariance(self) -> NDArray[np.float64] | None: ...
+    @property
+    def conditioning(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None: ...
     @property
     def sd(self) -> NDArray[np.float64] | None: ...
     @property
@@ -757,12 +760,12 @@ def fit_preferences(
 def explain_duels(
     models: list[tuple[float, Expansion]],
     rows: _Rows,
-    absent: tuple[str, _Rows | None, list[float] | None, _Rows | None],
+    absent: tuple[str, _Rows | None, list[float] | None, tuple[_Rows, bool] | None],
     groups: list[tuple[str, list[str]]],
     index: str,
     covariance: bool,
-    conditioning: tuple[float | None, bool],
-    drawn: tuple[int, int | None, int],
+    conditioning: dict[str, Any],
+    drawn: tuple[int, int | None, tuple[int, float | None] | None, int],
     called: tuple[list[str], list[str], tuple[list[int], list[float]] | None],
 ) -> Explanation: ...
 def read_outcomes(

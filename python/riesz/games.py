@@ -192,6 +192,10 @@ class Observational(Game):
     centered : bool, default True
         Whether predictions are shrunk towards their mean, so that a constant model has all values 0.
         ``False`` shrinks them towards the model's intercept, as published.
+    conditional_uncertainty : bool, default False
+        Whether values also come with the uncertainty from estimating the conditional distributions, for up to
+        12 features: :attr:`Explanation.std <riesz.Explanation.std>` and intervals then contain it, with any
+        model, and :attr:`~riesz.Explanation.conditioning_covariance` is this part alone.
     conditioning_kernel : riesz.kernels.Kernel or str, optional
         Kernel between the present features: a kernel over the model's columns, or an expression such as
         ``"matern52(ard)"``. The default is the model's own kernel if it is one bounded product over all
@@ -224,6 +228,7 @@ class Observational(Game):
 
     conditional_ridge: float | None = None
     centered: bool | None = None
+    conditional_uncertainty: bool | None = None
     conditioning_kernel: Kernel | str | None = None
     n_conditional_landmarks: int | None = None
     n_random_features: int | None = None

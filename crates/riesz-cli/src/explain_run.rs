@@ -360,7 +360,8 @@ impl<'a> Prepared<'a> {
         })?;
         let players = explainer.groups().players().len();
         let sets = index.sets(players).unwrap_or(players);
-        let numbers = if covariance { sets.saturating_mul(sets + 1) } else { sets };
+        let has_covariance = covariance || question.conditional_uncertainty;
+        let numbers = if has_covariance { sets.saturating_mul(sets + 1) } else { sets };
         let numbers = listed.unwrap_or(numbers).saturating_add(4);
         let width = saved.model.columns().len().saturating_add(numbers.saturating_mul(saved.model.outputs()));
         let mut facts = vec![CardEntry::new("model file", described(file)?), rows_fact(&rows)?];
@@ -439,11 +440,19 @@ pub struct Certificate {
     sd: Option<f64>,
     /// The largest residual, if there is no bound.
     unproved: Option<f64>,
+    /// The number of rows whose conditional distributions have few similar reference rows.
+    unsupported_rows: usize,
 }
 
 impl Certificate {
     /// Includes a chunk of rows.
     pub fn include(&mut self, chunk: &Explanation) {
+        let conditioning =
+            chunk.uncertainty.as_ref().and_then(|uncertainty| uncertainty.conditioning.as_ref());
+        if let Some(part) = conditioning {
+            let rows = part.unexplained_share.chunks(chunk.outputs().max(1));
+            self.unsupported_rows += rows.filter(|shares| shares.iter().any(|share| *share > 0.5)).count();
+        }
         if let Some(sd) = chunk.sd() {
             self.sd = Some(sd.into_iter().fold(self.sd.unwrap_or(0.0), f64::max));
         }
@@ -470,7 +479,13 @@ impl Certificate {
     pub fn description(&self) -> String {
         let uncertainty_text =
             self.sd.map(|sd| format!("; 95 % intervals of the values are at most ± {:.1e}", 1.96 * sd));
-        self.computed() + &uncertainty_text.unwrap_or_default()
+        let caveat = match self.unsupported_rows {
+            0 => String::new(),
+            rows => format!(
+                "; the intervals of {rows} rows are too narrow, because few reference rows are similar"
+            ),
+        };
+        self.computed() + &uncertainty_text.unwrap_or_default() + &caveat
     }
 
     /// Describes the exactness of the values.

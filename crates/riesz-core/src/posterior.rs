@@ -607,6 +607,11 @@ pub enum UncertaintySource {
         /// Number of doublings of the landmarks that the estimate uses.
         doublings: usize,
     },
+    /// The estimation of conditional distributions from reference rows, in the observational game.
+    Conditioning {
+        /// Number of reference rows.
+        rows: usize,
+    },
 }
 
 impl std::fmt::Display for UncertaintySource {
@@ -617,6 +622,9 @@ impl std::fmt::Display for UncertaintySource {
             Self::Jackknife { rows } => write!(f, "jackknife of {rows} rows"),
             Self::Landmarks { doublings } => {
                 write!(f, "approximation by landmarks, estimated from their last {doublings} doublings")
+            }
+            Self::Conditioning { rows } => {
+                write!(f, "conditional distributions, estimated from {rows} reference rows")
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::attribution::top_pair_search::SearchLimits;
 use crate::coalition_structure::CoalitionStructure;
 use crate::control::Progress;
 use crate::error::{Error, Result};
-use crate::explanation::{Dispersion, Explanation, TopInteractions, Uncertainty};
+use crate::explanation::{Explanation, TopInteractions, Uncertainty};
 use crate::game::{ConditionalModel, Game};
 use crate::index::ValueIndex;
 use crate::kernel_model::KernelExpansion;
@@ -31,7 +31,6 @@ use crate::simd::Isa;
 use crate::table::{Players, Table};
 pub(crate) use coalition_outputs::CoalitionOutputs;
 use engine::GameEngine;
-use independent_engine::IndependentPartsEngine;
 pub use predictions::PredictionFunction;
 use probability_engine::ProbabilityEngine;
 use product_engine::ProductEngine;
@@ -47,6 +46,8 @@ pub struct Explainer<'m> {
     budget: Budget,
     /// Whether values come with their covariance.
     with_covariance: bool,
+    /// Whether values come with the uncertainty of the conditional distributions.
+    conditional_uncertainty: bool,
     posterior: Option<Posterior<'m>>,
 }
 
@@ -83,7 +84,7 @@ impl<'m> Explainer<'m> {
         model.validate()?;
         let question = question.into();
         let groups = question.players_of(model.columns());
-        let Question { index, budget, covariance, .. } = question;
+        let Question { index, budget, covariance, conditional_uncertainty, .. } = question;
         index.validate()?;
         let covered: usize = groups.players().iter().map(|p| p.columns.len()).sum();
         if covered != model.support_points.width()
@@ -127,7 +128,7 @@ impl<'m> Explainer<'m> {
                 return Err(Error::parameter("conditional", "gaussian or copula", why));
             }
             Game::Independent { .. } => {
-                Box::new(IndependentPartsEngine::new(model, question, groups, unions.as_ref(), stop)?)
+                independent_engine::independent_engine(model, question, groups, unions.as_ref(), stop)?
             }
             game => {
                 let mut engine = ProductEngine::new(model, game, index, groups, stop)?;
@@ -135,7 +136,14 @@ impl<'m> Explainer<'m> {
                 Box::new(engine)
             }
         };
-        Ok(Self { engine, model, budget, with_covariance: covariance, posterior: None })
+        Ok(Self {
+            engine,
+            model,
+            budget,
+            with_covariance: covariance,
+            conditional_uncertainty,
+            posterior: None,
+        })
     }
 
     /// Adds the posterior of the model, which questions with covariances of values
@@ -383,13 +391,18 @@ impl<'m> Explainer<'m> {
         self.posterior.ok_or_else(|| Error::parameter("covariance", self.with_covariance, NO_POSTERIOR))
     }
 
-    /// Adds the covariance of the values if the question requests it.
+    /// Adds the covariance of the values if the question requests it: under the posterior, from the
+    /// estimation of conditional distributions, or the sum of both, whose errors are independent.
     fn attach_covariance(&self, mut explanation: Explanation, rows: &Table) -> Result<Explanation> {
         if self.with_covariance {
             let posterior = self.posterior()?;
             let covariances = self.engine.covariances(rows, &posterior)?;
-            let dispersion = Dispersion::Covariance(covariances);
-            explanation.uncertainty = Some(Uncertainty { dispersion, source: Some(posterior.source()) });
+            explanation.uncertainty = Some(Uncertainty::of_model(covariances, posterior.source()));
+        }
+        if self.conditional_uncertainty {
+            let estimated = self.engine.conditioning_covariance(rows)?;
+            let model = explanation.uncertainty.take();
+            explanation.uncertainty = Some(Uncertainty::with_conditioning(model, estimated));
         }
         Ok(explanation)
     }

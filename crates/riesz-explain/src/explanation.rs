@@ -22,7 +22,7 @@ pub use crate::posterior::UncertaintySource;
 pub use duels::{Duel, WinProbability};
 pub(crate) use top::check as check_top;
 pub use top::{Pair, Strongest, TopInteractions};
-pub use uncertainty::{Dispersion, Proportion, Uncertainty};
+pub use uncertainty::{ConditioningPart, Dispersion, Proportion, Uncertainty};
 
 /// The error of the values with respect to the game's true values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -528,6 +528,7 @@ pub(crate) mod tests {
                         1 => Some(Uncertainty {
                             dispersion: Dispersion::Sd(sizes(take(n * m * p))),
                             source: Some(UncertaintySource::Bootstrap { draws: row as usize, seed }),
+                            conditioning: None,
                         }),
                         _ => {
                             let numbers = sizes(take(n * m * p));
@@ -538,6 +539,7 @@ pub(crate) mod tests {
                             Some(Uncertainty {
                                 dispersion: Dispersion::Covariance(covariance),
                                 source: Some(UncertaintySource::Posterior),
+                                conditioning: None,
                             })
                         }
                     },
@@ -652,6 +654,7 @@ pub(crate) mod tests {
         let uncertainty = Uncertainty {
             dispersion: Dispersion::Covariance(covariances),
             source: Some(UncertaintySource::Posterior),
+            conditioning: None,
         };
         Explanation { uncertainty: Some(uncertainty), ..example() }
     }
@@ -682,6 +685,7 @@ pub(crate) mod tests {
         let deviations = Uncertainty {
             dispersion: Dispersion::Sd(explanation.sd().unwrap()),
             source: Some(UncertaintySource::Posterior),
+            conditioning: None,
         };
         let sd_only = Explanation { uncertainty: Some(deviations), ..explanation.clone() };
         sd_only.validate().unwrap();

@@ -1,13 +1,15 @@
 //! Explanations for Python, with their parts as numpy arrays.
 
-use numpy::ndarray::{Array3, Array4};
+use numpy::ndarray::{Array2, Array3, Array4};
 use numpy::{
     IntoPyArray, PyArray1, PyArray2, PyArray3, PyArray4, PyReadonlyArray1, PyReadonlyArray2,
     PyReadonlyArray3, PyReadonlyArray4,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use riesz::explanation::{Dispersion, Duel, Provenance, Sampling, Uncertainty, UncertaintySource};
+use riesz::explanation::{
+    ConditioningPart, Dispersion, Duel, Provenance, Sampling, Uncertainty, UncertaintySource,
+};
 use riesz::format::explanation_json::{self, SavedExplanation};
 use riesz::format::value_table;
 use riesz::linalg::Sparse;
@@ -49,6 +51,18 @@ impl Explanation {
     }
 }
 
+/// A covariance, rows × sets × sets × outputs, and numbers of rows and outputs.
+type ConditioningArrays<'py> = (Bound<'py, PyArray4<f64>>, Bound<'py, PyArray2<f64>>);
+
+impl Explanation {
+    /// Arranges covariances of all games as rows × sets × sets × outputs.
+    fn by_output_last<'py>(&self, py: Python<'py>, entries: &[f64]) -> PyResult<Bound<'py, PyArray4<f64>>> {
+        let (n, m, s) = (self.inner.rows(), self.inner.outputs(), self.inner.sets());
+        let array = Array4::from_shape_vec((n, m, s, s), entries.to_vec()).map_err(refuse)?;
+        Ok(array.permuted_axes([0, 2, 3, 1]).into_pyarray(py))
+    }
+}
+
 #[pymethods]
 impl Explanation {
     /// An explanation from arrays, rows × sets × outputs and rows × outputs. Without bounds and standard
@@ -56,7 +70,8 @@ impl Explanation {
     #[new]
     #[pyo3(signature = (
         *, values, base_values, predictions, bound, std_error, sampling, players, subsets, output_names, data, row_numbers, provenance,
-        decisions = None, index = "shapley", covariance = None, sd = None, sure_by = None, duels = None
+        decisions = None, index = "shapley", covariance = None, sd = None, sure_by = None,
+        conditioning = None, duels = None
     ))]
     #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
     fn of_parts(
@@ -77,6 +92,7 @@ impl Explanation {
         covariance: Option<PyReadonlyArray4<'_, f64>>,
         sd: Option<PyReadonlyArray3<'_, f64>>,
         sure_by: Option<&str>,
+        conditioning: Option<(PyReadonlyArray4<'_, f64>, PyReadonlyArray2<'_, f64>)>,
         duels: Option<&str>,
     ) -> PyResult<Self> {
         let flat = |cube: PyReadonlyArray3<'_, f64>| {
@@ -86,9 +102,13 @@ impl Explanation {
         let facts =
             |known: Vec<(String, String)>| known.into_iter().map(|(k, v)| CardEntry::new(k, v)).collect();
         let (game, absent, model, run) = provenance;
-        let joint = covariance.map(|array| {
-            let entries = array.as_array().permuted_axes([0, 3, 1, 2]).iter().copied().collect();
-            Dispersion::Covariance(entries)
+        let entries = |array: PyReadonlyArray4<'_, f64>| -> Vec<f64> {
+            array.as_array().permuted_axes([0, 3, 1, 2]).iter().copied().collect()
+        };
+        let joint = covariance.map(|array| Dispersion::Covariance(entries(array)));
+        let conditioning = conditioning.map(|(covariance, shares)| ConditioningPart {
+            covariance: entries(covariance),
+            unexplained_share: pair(shares),
         });
         let source: Option<UncertaintySource> =
             sure_by.map(serde_json::from_str).transpose().map_err(refuse)?;
@@ -112,7 +132,7 @@ impl Explanation {
                 },
                 (None, None) => Exactness::Unknown,
             },
-            uncertainty: dispersion.map(|dispersion| Uncertainty { dispersion, source }),
+            uncertainty: dispersion.map(|dispersion| Uncertainty { dispersion, source, conditioning }),
             duels,
             provenance: Provenance { game, absent, model: facts(model), run: facts(run) },
         };
@@ -149,6 +169,9 @@ impl Explanation {
                 Dispersion::Sd(_) => parts.set_item("sd", self.sd(py)?)?,
             }
             parts.set_item("sure_by", self.sure_by()?)?;
+            if let Some(part) = self.conditioning(py)? {
+                parts.set_item("conditioning", part)?;
+            }
         }
         if let Some(duels) = self.duels()? {
             parts.set_item("duels", duels)?;
@@ -328,9 +351,20 @@ impl Explanation {
         else {
             return Ok(None);
         };
-        let (n, m, s) = (self.inner.rows(), self.inner.outputs(), self.inner.sets());
-        let array = Array4::from_shape_vec((n, m, s, s), entries.clone()).map_err(refuse)?;
-        Ok(Some(array.permuted_axes([0, 2, 3, 1]).into_pyarray(py)))
+        self.by_output_last(py, entries).map(Some)
+    }
+
+    /// The part of the covariances that comes from estimated conditional distributions, in the same layout;
+    /// and for each row and output the largest unexplained share of the variance of a conditional mean.
+    #[getter]
+    fn conditioning<'py>(&self, py: Python<'py>) -> PyResult<Option<ConditioningArrays<'py>>> {
+        let uncertainty = self.inner.uncertainty.as_ref();
+        let Some(part) = uncertainty.and_then(|uncertainty| uncertainty.conditioning.as_ref()) else {
+            return Ok(None);
+        };
+        let shape = (self.inner.rows(), self.inner.outputs());
+        let shares = Array2::from_shape_vec(shape, part.unexplained_share.clone()).map_err(refuse)?;
+        Ok(Some((self.by_output_last(py, &part.covariance)?, shares.into_pyarray(py))))
     }
 
     /// The standard deviations of the values, rows × sets × outputs.

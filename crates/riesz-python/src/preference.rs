@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
-use riesz::embedding::{Conditioning, Ridge};
+use riesz::attribution::sampled_shapley::Budget;
+use riesz::embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
 use riesz::fit::PosteriorMixture;
-use riesz::game::Background;
+use riesz::game::{Background, Part};
 use riesz::kernel::ColumnScaling;
 use riesz::linalg::Sparse;
 use riesz::model_average::{ModelAverage, ModelPart, few_samples_warning};
@@ -333,8 +334,38 @@ pub fn predict_sums<'py>(
 }
 
 /// The replacement of absent columns of duels: the game's name, its background rows (items, or duels as wide
-/// rows), their weights, and the background rows of contexts.
-type Absent<'py> = (String, Option<NamedRows<'py>>, Option<Vec<f64>>, Option<NamedRows<'py>>);
+/// rows), their weights, and the background rows of contexts, with whether absent contexts follow their
+/// conditional distribution.
+type Absent<'py> = (String, Option<NamedRows<'py>>, Option<Vec<f64>>, Option<(NamedRows<'py>, bool)>);
+
+/// The settings of conditional distributions.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct ConditioningSettings {
+    ridge: Option<f64>,
+    centered: bool,
+    landmarks: Option<usize>,
+    cg_tol: Option<f64>,
+}
+
+impl ConditioningSettings {
+    fn settings(&self, seed: u64) -> Conditioning {
+        let approximation = match (self.landmarks, self.cg_tol) {
+            (Some(count), _) => Approximation::Landmarks(count),
+            (_, Some(tolerance)) => Approximation::ConjugateGradients(ConjugateGradients {
+                tolerance,
+                ..ConjugateGradients::default()
+            }),
+            _ => Approximation::Exact,
+        };
+        let ridge = self.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+        Conditioning { ridge, approximation, centered: self.centered, seed, ..Conditioning::default() }
+    }
+}
+
+/// The random draws of an explanation: the number of shifts, of random orders, the budget of coalitions with
+/// the standard error at which to stop, and the seed.
+type Draws = (usize, Option<usize>, Option<(usize, Option<f64>)>, u64);
 
 /// The names of the left and the right items of duels; for duels of bags also the shares of their rows.
 type Called = (Vec<String>, Vec<String>, Option<Shares>);
@@ -354,11 +385,13 @@ pub fn explain_duels(
     groups: Vec<(String, Vec<String>)>,
     index: &str,
     covariance: bool,
-    conditioning: (Option<f64>, bool),
-    drawn: (usize, Option<usize>, u64),
+    conditioning: ConditioningSettings,
+    drawn: Draws,
     called: Called,
 ) -> PyResult<Explanation> {
-    let ((name, background_rows, weights, contexts), (shifts, permutations, seed)) = (absent, drawn);
+    let ((name, background_rows, weights, contexts), (shifts, permutations, budget, seed)) = (absent, drawn);
+    let conditioning_settings = conditioning.settings(seed);
+    let budget = budget.map(|(coalitions, std_error)| Budget { coalitions, std_error, seed });
     let background_rows = background_rows.map(sample).transpose()?;
     let table =
         || background_rows.clone().ok_or_else(|| refuse(format!("the game '{name}' needs a background")));
@@ -370,16 +403,16 @@ pub fn explain_duels(
         "matches" => Some(DuelGame::Matches(table()?)),
         "baseline" => Some(DuelGame::Baseline(table()?)),
         "functional" => Some(DuelGame::Functional),
-        _ => {
-            let ridge = conditioning.0.map_or(Ridge::CrossValidated, Ridge::Fixed);
-            let conditioning_settings =
-                Conditioning { ridge, centered: conditioning.1, seed, ..Conditioning::default() };
-            Some(DuelGame::Observational(items()?, conditioning_settings))
-        }
+        _ => Some(DuelGame::Observational(items()?, conditioning_settings.clone())),
     };
-    let contexts = contexts.map(sample).transpose()?.map(Background::from);
+    let context_part = |(rows, is_conditional): (NamedRows<'_>, bool)| -> PyResult<Part> {
+        let conditional = is_conditional.then(|| conditioning_settings.clone());
+        Ok(Part { background: sample(rows)?.into(), conditional })
+    };
+    let contexts = contexts.map(context_part).transpose()?;
     let index = index.parse().map_err(raise)?;
-    let question = DuelQuestion { game, contexts, groups, index, covariance, shifts, permutations, seed };
+    let question =
+        DuelQuestion { game, contexts, groups, index, covariance, shifts, permutations, budget, seed };
     let rows = sample(rows)?;
     let models = WeightedModels::new(&models);
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());

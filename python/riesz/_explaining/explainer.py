@@ -577,6 +577,7 @@ class Explainer:
                 "run": run | dict(facts),
             },
         )
+        _warn_of_sparse_background(explanation)
         samples = [part.sample for part in parts if part.sample is not None]
         if len(samples) == len(parts):
             # The user may change X later.
@@ -895,3 +896,18 @@ def _imported_expansions(expansions: list[Expansion], explained: str, kind: str,
     outputs = [name for expansion in expansions for name in expansion.output_names]
     blocks = [[Part.from_expansion(expansion)] for expansion in expansions]
     return Imported(blocks, explained, expansions[0].feature_names, kind, outputs, function)
+
+
+def _warn_of_sparse_background(explanation: Explanation) -> None:
+    """Warns if few background rows are similar to some rows, so that their intervals are too narrow."""
+    if explanation.unexplained_share is None:
+        return
+    shares = np.reshape(explanation.unexplained_share, (len(explanation.row_numbers), -1))
+    count = int((shares > 0.5).any(axis=1).sum())
+    if count:
+        warnings.warn(
+            f"the intervals of {count} rows are too narrow, because few background rows are similar to them "
+            "(explanation.unexplained_share above 0.5): take more background rows, or do not use these "
+            "intervals",
+            stacklevel=4,
+        )

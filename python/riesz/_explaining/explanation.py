@@ -241,6 +241,24 @@ class Explanation:
         return self._shown(self._covariance, (0, 1, 1, 2))
 
     @property
+    def conditioning_covariance(self) -> Any:
+        """The part of :attr:`covariance` that comes from the estimation of the conditional distributions, in
+        the same shape. ``None`` without ``Observational(conditional_uncertainty=True)``."""
+        if self._core.conditioning is None:
+            return None
+        part = self._core.conditioning[0]
+        if self._squeezed[1]:
+            return self._shown(part[:, :, 0], (0, 1, 2))
+        return self._shown(part, (0, 1, 1, 2))
+
+    @property
+    def unexplained_share(self) -> Any:
+        """The share of the prior variance of a conditional mean that the background leaves unexplained, the
+        largest over coalitions, (n,) or (n, m). Above 0.5, few background rows are similar to the row, and
+        the intervals are too narrow. ``None`` without ``Observational(conditional_uncertainty=True)``."""
+        return None if self._core.conditioning is None else self._shown(self._core.conditioning[1], (0, 2))
+
+    @property
     def std(self) -> Any:
         """The posterior standard deviation of each value, in the shape of :attr:`values`. It measures the
         uncertainty of the model, whereas :attr:`std_error` measures the error of the computation. ``None``
@@ -629,6 +647,7 @@ def joined(
     exact, stated = all(part.bound is not None for part in parts), all(_is_stated(part) for part in parts)
     samplings = [part.sampling for part in parts if part.sampling is not None]
     has_covariance = all(part.covariance is not None for part in parts)
+    has_conditioning = all(part.conditioning is not None for part in parts)
     return _explanation_from(
         values=_concatenated(_cube(block, "values", sets) for block in blocks),
         base_values=_concatenated(_pair(block, "base_values") for block in blocks),
@@ -640,7 +659,15 @@ def joined(
         sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]}
         if samplings
         else None,
-        covariance=_concatenated(_joint(block, sets) for block in blocks) if has_covariance else None,
+        covariance=_concatenated(_joint(block, sets, lambda part: part.covariance) for block in blocks)
+        if has_covariance
+        else None,
+        conditioning=(
+            _concatenated(_joint(block, sets, lambda part: part.conditioning[0]) for block in blocks),
+            _concatenated(part.conditioning[1] for ((part, _),) in blocks),
+        )
+        if has_conditioning
+        else None,
         sure_by=parts[0].sure_by,
         players=players,
         subsets=subsets,
@@ -697,12 +724,11 @@ def _cube(block: Sequence[PartValues], name: str, players: int) -> np.ndarray:
     return total
 
 
-def _joint(block: Sequence[PartValues], players: int) -> np.ndarray:
-    """Returns the covariance of the values of all players, rows × players × players × outputs, for a block
-    with one part."""
+def _joint(block: Sequence[PartValues], players: int, field: Any) -> np.ndarray:
+    """Returns the covariance that ``field`` takes from a part, for all players, rows × players × players ×
+    outputs; the block has one part."""
     ((part, used_players),) = block
-    covariance = part.covariance
-    assert covariance is not None
+    covariance = field(part)
     total = np.zeros((len(covariance), players, players, covariance.shape[3]))
     total[np.ix_(range(len(covariance)), used_players, used_players, range(covariance.shape[3]))] = covariance
     return total

@@ -840,10 +840,15 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         covariance: bool = False,
         conditional_ridge: float | None = None,
         centered: bool = True,
+        n_conditional_landmarks: int | None = None,
+        cg_tol: float | None = None,
+        n_coalitions: int | None = None,
+        target_std_error: float | None = None,
         shifts: int = 16,
         n_orders: int | None = None,
         random_state: int = 0,
         absent_contexts: Any = None,
+        context_game: str = "independent",
         average: str | None = None,
         **circumstances: Any,
     ) -> Explanation:
@@ -873,8 +878,14 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             Whether to compute the posterior covariance of values, in every game but ``"functional"``. With
             more than 12 players it is not available in the observational game, if contexts can be absent, or
             in the independent game with up to 100 items.
-        conditional_ridge, centered
+        conditional_ridge, centered, n_conditional_landmarks, cg_tol
             For the observational game, see :class:`riesz.Observational`.
+        n_coalitions : int, optional
+            In the observational game, and in games with absent contexts: the maximum number of coalitions.
+            Values are then estimated, with standard errors. By default all coalitions of up to 16 players are
+            evaluated, and 4096 coalitions of more players.
+        target_std_error : float, optional
+            Coalitions are added until no standard error exceeds this, or their maximum number is reached.
         shifts, random_state
             For the independent game with more than 13 features and 100 items: the number of shifts by which
             pairs of items are drawn. Values are then estimated, with standard errors.
@@ -886,6 +897,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         absent_contexts : array or data frame, optional
             Contexts from which absent contexts take their values; the columns of contexts are then players,
             and with ``game="contexts"`` the only ones. By default the contexts of a duel are always present.
+        context_game : {"independent", "observational"}, default "independent"
+            The values of absent contexts: those of a random row of ``absent_contexts``, or those of the
+            conditional distribution given the context's present columns (Hu et al. 2022, proposition 4).
         average : {None, "opponents", "contexts"}, default None
             ``"contexts"``: every duel is explained in every row of ``contexts``, and its values are means
             over them. ``"opponents"``: every item on the left meets every item on the right, and its values
@@ -932,6 +946,11 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             covariance=covariance,
             conditional_ridge=conditional_ridge,
             centered=centered,
+            n_conditional_landmarks=n_conditional_landmarks,
+            cg_tol=cg_tol,
+            n_coalitions=n_coalitions,
+            target_std_error=target_std_error,
+            context_game=context_game,
             shifts=shifts,
             n_orders=n_orders,
             random_state=random_state,

@@ -14,6 +14,12 @@ from .._explaining.explanation import NO_COVARIANCE, Explanation
 from .._models.average import ModelAverage
 from .._models.expansion import Expansion
 
+#: The number of coalitions that are valued if only a standard error is requested.
+DEFAULT_COALITIONS = 4096
+
+#: The distributions of absent columns of contexts.
+CONTEXT_GAMES = ("independent", "observational")
+
 GAMES = ("independent", "paired", "matches", "baseline", "functional", "observational", "contexts")
 
 
@@ -34,6 +40,11 @@ def explain(
     covariance: bool = False,
     conditional_ridge: float | None = None,
     centered: bool = True,
+    n_conditional_landmarks: int | None = None,
+    cg_tol: float | None = None,
+    n_coalitions: int | None = None,
+    target_std_error: float | None = None,
+    context_game: str = "independent",
     shifts: int = 16,
     n_orders: int | None = None,
     random_state: int = 0,
@@ -68,6 +79,25 @@ def explain(
         raise ValueError(f"shifts = {shifts!r}: it is a whole number, at least 2")
     if n_orders is not None and (not is_whole(n_orders) or n_orders < 16):
         raise ValueError(f"n_orders = {n_orders!r}: it is None or a whole number, at least 16")
+    if context_game not in CONTEXT_GAMES:
+        raise ValueError(
+            f"context_game = {context_game!r}: it is one of {', '.join(map(repr, CONTEXT_GAMES))}"
+        )
+    if n_coalitions is not None and (not is_whole(n_coalitions) or n_coalitions < 1):
+        raise ValueError(f"n_coalitions = {n_coalitions!r}: it is None or a positive whole number")
+    if n_conditional_landmarks is not None and (
+        not is_whole(n_conditional_landmarks) or n_conditional_landmarks < 1
+    ):
+        raise ValueError(
+            f"n_conditional_landmarks = {n_conditional_landmarks!r}: it is None or a positive whole number"
+        )
+    if n_conditional_landmarks is not None and cg_tol is not None:
+        raise ValueError("n_conditional_landmarks and cg_tol are alternatives: give one of the two")
+    if context_game == "observational" and contexts is None:
+        raise ValueError(
+            "context_game = 'observational' describes absent contexts: give the contexts from which their "
+            "conditional distribution is learnt"
+        )
     if game in ("functional", "contexts") and background is not None:
         raise ValueError(f"the game {game!r} takes no background of items")
     if game not in ("functional", "contexts") and background is None:
@@ -111,6 +141,10 @@ def explain(
     if covariance and shares is not None:
         raise ValueError(NO_COVARIANCE)
     cells = best._rows(rows, "rows")
+    budget: tuple[int, float | None] | None = None
+    if n_coalitions is not None or target_std_error is not None:
+        coalitions = DEFAULT_COALITIONS if n_coalitions is None else int(n_coalitions)
+        budget = (coalitions, None if target_std_error is None else float(target_std_error))
     core = _core.explain_duels(
         model._parts(),
         (all_columns, levels, cells),
@@ -118,13 +152,23 @@ def explain(
             game,
             table,
             None if background_weights is None else [float(w) for w in background_weights],
-            context_table,
+            None if context_table is None else (context_table, context_game == "observational"),
         ),
         players,
         str(index),
         bool(covariance),
-        (None if conditional_ridge is None else float(conditional_ridge), bool(centered)),
-        (int(shifts), None if n_orders is None else int(n_orders), int(random_state)),
+        {
+            "ridge": None if conditional_ridge is None else float(conditional_ridge),
+            "centered": bool(centered),
+            "landmarks": None if n_conditional_landmarks is None else int(n_conditional_landmarks),
+            "cg_tol": None if cg_tol is None else float(cg_tol),
+        },
+        (
+            int(shifts),
+            None if n_orders is None else int(n_orders),
+            budget,
+            int(random_state),
+        ),
         _side_names(names, len(cells), shares),
     )
     return Explanation(core)

@@ -320,6 +320,45 @@ fn duels_have_sides_contexts_and_ties() {
     place.bad("prefer predict l.riesz items.csv duels.csv --home venue", "fitted without --home");
 }
 
+/// Absent contexts are properties, and coalitions of many properties are sampled.
+#[test]
+fn absent_contexts_are_explained() {
+    let place = with_players();
+    let duel = |k: usize| {
+        let (l, r) = players(k);
+        let outdoors = k.is_multiple_of(2);
+        let winner = if (l * 7 % 10 > r * 7 % 10) == outdoors { "left" } else { "right" };
+        format!("p{l},p{r},{winner},{}\n", if outdoors { "outdoors" } else { "indoors" })
+    };
+    let duels: String = (0..60).map(duel).collect();
+    place.write("duels.csv", format!("left,right,outcome,place\n{duels}"));
+    place.good("prefer fit items.csv duels.csv --contexts place --no-tuning -o m.riesz");
+    place.write("places.csv", "place\noutdoors\nindoors\nindoors\n");
+    let contexts = "--absent-contexts places.csv";
+    for game in [
+        "contexts",
+        "contexts --context-game observational --conditional-ridge 0.1",
+        "observational --conditional-ridge 0.1 --context-game observational --coalitions 6",
+        "independent --coalitions 6",
+    ] {
+        let command =
+            format!("prefer explain m.riesz items.csv duels.csv {contexts} --game {game} -o why.json");
+        let (_, err) = place.good(&command);
+        assert_eq!(err.contains("estimated"), game.contains("coalitions"), "{game}: {err}");
+        let explanation = read(place.read("why.json").as_bytes()).unwrap().explanation;
+        assert!(explanation.players.iter().any(|player| player.name == "place"), "{game}");
+    }
+    for (command, message) in [
+        ("--game contexts", "--absent-contexts FILE"),
+        ("--game independent --context-game observational", "--absent-contexts"),
+        ("--game functional --coalitions 100", "value coalitions"),
+        ("--game observational --conditional-landmarks 3 --cg-tol 1e-6", "cannot be used"),
+        ("--game independent --conditional-landmarks 3", "not used in this game"),
+    ] {
+        place.bad(&format!("prefer explain m.riesz items.csv duels.csv {command} -o why.json"), message);
+    }
+}
+
 /// Returns the explanation in a file after checking that it is valid and its certificate holds.
 fn saved_explanation(place: &Place, file: &str) -> riesz::Explanation {
     let explanation = read(place.read(file).as_bytes()).unwrap().explanation;

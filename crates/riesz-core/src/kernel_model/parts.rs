@@ -149,19 +149,29 @@ impl PartDecomposition {
             }
             out
         };
-        let numbers: Vec<Matrix> = self.views.iter().map(view_kernels).collect();
+        let kernels: Vec<Matrix> = self.views.iter().map(view_kernels).collect();
+        self.combine(rows.len(), &kernels, dense)
+    }
+
+    /// The outputs, without intercepts, of rows (rows × outputs) whose kernels on the views are given: for
+    /// each view, rows × rows of its domain.
+    fn combine<K: std::borrow::Borrow<Matrix>>(
+        &self,
+        rows: usize,
+        kernels: &[K],
+        dense: &[Option<Vec<Matrix>>],
+    ) -> Matrix {
         let outputs = self.terms.first().map_or(0, |term| term.coef.len());
-        let mut out = Matrix::zeros(rows.len(), outputs);
+        let mut out = Matrix::zeros(rows, outputs);
         for (term, dense) in self.terms.iter().zip(dense) {
-            let side_kernels: Vec<&Matrix> = term.sides.iter().map(|view| &numbers[*view]).collect();
+            let side_kernels: Vec<&Matrix> = term.sides.iter().map(|view| kernels[*view].borrow()).collect();
             for (o, coef) in term.coef.iter().enumerate() {
                 match dense {
                     Some(matrices) => {
                         let products = side_kernels[0].matmul(&matrices[o]);
-                        (0..rows.len())
-                            .for_each(|i| out[(i, o)] += dot(products.row(i), side_kernels[1].row(i)));
+                        (0..rows).for_each(|i| out[(i, o)] += dot(products.row(i), side_kernels[1].row(i)));
                     }
-                    None => (0..rows.len())
+                    None => (0..rows)
                         .for_each(|i| out[(i, o)] += term.sum(coef, |s, row| side_kernels[s][(i, row)])),
                 }
             }
@@ -174,7 +184,7 @@ impl PartDecomposition {
 /// matrix product computes them.
 pub struct BatchPredictor<'p> {
     parts: &'p PartDecomposition,
-    /// For each term with two sides whose tuples fill at least a quarter of all pairs: for each output the
+    /// For each term with two sides whose tuples fill at least a tenth of all pairs: for each output the
     /// coefficients, rows of the first side × rows of the second side.
     dense: Vec<Option<Vec<Matrix>>>,
     isa: Isa,
@@ -192,7 +202,7 @@ impl<'p> BatchPredictor<'p> {
                 coef.iter().enumerate().for_each(|(t, c)| out[(term.row(t, 0), term.row(t, 1))] += c);
                 out
             };
-            (4 * term.len() >= rows * columns).then(|| term.coef.iter().map(dense_matrix).collect())
+            (10 * term.len() >= rows * columns).then(|| term.coef.iter().map(dense_matrix).collect())
         };
         Self { parts, dense: parts.terms.iter().map(matrix).collect(), isa: Isa::detect() }
     }
@@ -200,6 +210,12 @@ impl<'p> BatchPredictor<'p> {
     /// The outputs, without intercepts, at rows of all columns: rows × outputs.
     pub fn predict(&self, rows: &[Vec<f64>]) -> Matrix {
         self.parts.outputs(self.isa, rows, &self.dense)
+    }
+
+    /// The outputs, without intercepts, of rows (rows × outputs) whose kernels on the views are given: for
+    /// each view, rows × rows of its domain. The kernels may be means over some columns.
+    pub fn combine<K: std::borrow::Borrow<Matrix>>(&self, rows: usize, kernels: &[K]) -> Matrix {
+        self.parts.combine(rows, kernels, &self.dense)
     }
 }
 

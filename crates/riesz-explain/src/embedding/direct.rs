@@ -46,6 +46,14 @@ pub(crate) struct System {
     trace: f64,
 }
 
+/// Regressions of some targets, each without one of the reference rows.
+pub(crate) struct LeaveOneOut {
+    /// For each target, the residual of each row from the regression without it; 0 for rows without weight.
+    pub(crate) residuals: Vec<f64>,
+    /// For each target t, the scale tᵀ A⁻¹ t / rows that maximises the evidence of a Gaussian process.
+    pub(crate) scales: Vec<f64>,
+}
+
 /// Rows to condition on, prepared for any set of blocks.
 pub(crate) struct ConditioningRows {
     rows: Table,
@@ -321,6 +329,108 @@ impl DirectEmbeddings {
         small_dense::add_transposed_product(&mut out, features, solved, self.size());
         scale_entries(&mut out, weights);
         out
+    }
+
+    /// Regresses `targets` (reference rows × k) on the features of the system: for each target the residuals
+    /// of the regressions without one row each, and the scale of a Gaussian process for the function.
+    pub(crate) fn leave_one_out(
+        &self,
+        system: &System,
+        targets: &[f64],
+        stop: &AtomicBool,
+    ) -> Result<LeaveOneOut> {
+        let EmbeddingData { rows, weights, .. } = &self.learnt;
+        let (size, n) = (self.size(), rows.rows());
+        if !self.exact() {
+            return self.leave_one_out_by_features(system, targets, stop);
+        }
+        // With D the weights: A = K + η D⁻¹ and D^½ A D^½ = L Lᵀ, whose inverse has the squared lengths of
+        // the columns of L⁻¹ on its diagonal.
+        let mut inverse = vec![0.0; size * size];
+        (0..size).for_each(|i| inverse[i * size + i] = 1.0);
+        control::for_each_chunk(size, size * size, stop, |part| {
+            let part = &mut inverse[part.start * size..part.end * size];
+            small_dense::solve_lower_in_place(&system.lower, size, part);
+        })?;
+        let diagonal: Vec<f64> = inverse.chunks_exact(size).map(|column| dot(column, column)).collect();
+        let (roots, mut residuals) = (self.learnt.roots(), targets.to_vec());
+        scale_entries(&mut residuals, &roots);
+        self.solve(system, &mut residuals, stop)?;
+        let mut scales = Vec::new();
+        for (target, solved) in targets.chunks_exact(n).zip(residuals.chunks_exact_mut(n)) {
+            let form: f64 = (0..n).map(|b| roots[b] * target[b] * solved[b]).sum();
+            scales.push(form.max(0.0) / n as f64);
+            for (b, v) in solved.iter_mut().enumerate() {
+                *v = if weights[b] > 0.0 { *v / (roots[b] * diagonal[b]) } else { 0.0 };
+            }
+        }
+        Ok(LeaveOneOut { residuals, scales })
+    }
+
+    /// [`leave_one_out`](Self::leave_one_out) for landmarks and random features.
+    fn leave_one_out_by_features(
+        &self,
+        system: &System,
+        targets: &[f64],
+        stop: &AtomicBool,
+    ) -> Result<LeaveOneOut> {
+        let EmbeddingData { rows, weights, ridge, .. } = &self.learnt;
+        let (size, n) = (self.size(), rows.rows());
+        let mut whitened = system.features.clone();
+        control::for_each_chunk(n, size * size, stop, |part| {
+            let part = &mut whitened[part.start * size..part.end * size];
+            small_dense::solve_lower_in_place(&system.lower, size, part);
+        })?;
+        let columns = whitened.chunks_exact(size).zip(weights);
+        let leverage: Vec<f64> = columns.map(|(column, w)| w * dot(column, column)).collect();
+        let mut projected = vec![0.0; size * (targets.len() / n)];
+        let mut weighted = targets.to_vec();
+        scale_entries(&mut weighted, weights);
+        small_dense::add_product(&mut projected, &system.features, &weighted, size);
+        let mut solved = projected.clone();
+        self.solve(system, &mut solved, stop)?;
+        let mut fitted = vec![0.0; targets.len()];
+        small_dense::add_transposed_product(&mut fitted, &system.features, &solved, size);
+        let (mut residuals, mut scales) = (targets.to_vec(), Vec::new());
+        for (k, residuals) in residuals.chunks_exact_mut(n).enumerate() {
+            let (target, range) = (&targets[k * n..(k + 1) * n], k * size..(k + 1) * size);
+            let total: f64 = target.iter().zip(weights).map(|(t, w)| w * t * t).sum();
+            let explained = dot(&projected[range.clone()], &solved[range]);
+            scales.push((total - explained).max(0.0) / (ridge * n as f64));
+            for (b, v) in residuals.iter_mut().enumerate() {
+                *v = (*v - fitted[k * n + b]) / (1.0 - leverage[b]).max(f64::EPSILON);
+            }
+        }
+        Ok(LeaveOneOut { residuals, scales })
+    }
+
+    /// For the regression function at the conditioning row `i`, under a Gaussian process with the kernel k: the
+    /// variance of the smoothing error, `k(x, x) - 2 Wᵀ k(x) + Wᵀ K W` with weights W; and the share of the
+    /// prior variance that the reference rows leave unexplained, `1 - Wᵀ k(x) / k(x, x)`. `right` and
+    /// `solved` are the row's right-hand side and solution of the system.
+    pub(crate) fn unexplained_variance(
+        &self,
+        set: &[bool],
+        conditions: &ConditioningRows,
+        i: usize,
+        (right, solved): (&[f64], &[f64]),
+    ) -> (f64, f64) {
+        let EmbeddingData { kernel, ridge, .. } = &self.learnt;
+        let (x, mut prior) = (conditions.rows.select_rows(&[i]), [0.0]);
+        kernel.restricted_to(&[set]).fill(0, &x, &x, 0..1, &mut prior);
+        let (explained, noise) = (dot(right, solved), ridge * dot(solved, solved));
+        let (smoothing, posterior) = match &self.basis {
+            FeatureBasis::Rows(_) => (prior[0] - explained - noise, prior[0] - explained),
+            _ => {
+                // Features explain only the variance of their own kernel.
+                let outside = match &self.basis {
+                    FeatureBasis::Landmarks(_) => (prior[0] - dot(right, right)).max(0.0),
+                    _ => 0.0,
+                };
+                (ridge * noise + outside, ridge * explained + outside)
+            }
+        };
+        (smoothing.max(0.0), (posterior / prior[0]).clamp(0.0, 1.0))
     }
 
     /// The features of a block of reference rows; `None` if the reference rows are the features.

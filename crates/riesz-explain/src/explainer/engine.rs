@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::attribution::observational::ConditioningCovariance;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::attribution::top_pair_search::SearchLimits;
 use crate::control::Progress;
@@ -92,6 +93,11 @@ pub(super) trait GameEngine: Send + Sync {
     /// players.
     fn covariances(&self, _rows: &Table, _: &Posterior<'_>) -> Result<Vec<f64>> {
         Err(self.unsupported("covariances"))
+    }
+
+    /// Returns the covariance of the values of each row from the estimation of conditional distributions.
+    fn conditioning_covariance(&self, _rows: &Table) -> Result<ConditioningCovariance> {
+        Err(self.unsupported("uncertainty of conditional distributions"))
     }
 
     /// Returns, for each output, the Shapley values of the variance game, rows × (players + 1).

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::engine::GameEngine;
 use super::{robustness, value_covariance};
 use crate::attribution::coalition_covariance::RowPairs;
-use crate::attribution::observational::ObservationalGame;
+use crate::attribution::observational::{ConditioningCovariance, ObservationalGame};
 use crate::attribution::player_contributions::uses_all_coalitions;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::control::RunControl;
@@ -68,6 +68,10 @@ impl GameEngine for ObservationalGame<'_> {
         value_covariance::by_coalitions(rows, counts, posterior, RunControl::none(), |rows, pairs| {
             ObservationalGame::posterior_functionals(self, rows, pairs)
         })
+    }
+
+    fn conditioning_covariance(&self, rows: &Table) -> Result<ConditioningCovariance> {
+        ObservationalGame::conditioning_covariance(self, rows)
     }
 
     fn variance_shares(&self, _: &Table, _: &Posterior<'_>) -> Result<Vec<Matrix>> {

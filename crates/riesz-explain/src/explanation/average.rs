@@ -206,6 +206,7 @@ mod tests {
         two_rows.uncertainty = Some(Uncertainty {
             dispersion: Dispersion::Sd(vec![0.1; 12]),
             source: Some(UncertaintySource::Posterior),
+            conditioning: None,
         });
         let win_probability = Some(WinProbability {
             probability: 0.7,

@@ -1,6 +1,6 @@
 //! Explanations of mixtures of models, such as averages over hyper-parameters.
 
-use super::{Dispersion, Exactness, Explanation, Uncertainty};
+use super::{ConditioningPart, Dispersion, Exactness, Explanation, Uncertainty};
 use crate::error::{Error, Result, sized};
 use crate::linalg::add_multiple;
 
@@ -64,12 +64,18 @@ impl Explanation {
                 .map(|variances| Dispersion::Sd(variances.into_iter().map(f64::sqrt).collect())),
         };
         let source = first.uncertainty.as_ref().and_then(|uncertainty| uncertainty.source);
+        let conditioning_mean = |list: fn(&ConditioningPart) -> &Vec<f64>| {
+            mean(&|part| part.uncertainty.as_ref()?.conditioning.as_ref().map(|part| list(part).clone()))
+        };
+        let conditioning = conditioning_mean(|part| &part.covariance)
+            .zip(conditioning_mean(|part| &part.unexplained_share))
+            .map(|(covariance, unexplained_share)| ConditioningPart { covariance, unexplained_share });
         Ok(Self {
             base_values: mean(&|part| Some(part.base_values.clone())).unwrap_or_default(),
             predictions: mean(&|part| Some(part.predictions.clone())).unwrap_or_default(),
             values,
             exactness,
-            uncertainty: dispersion.map(|dispersion| Uncertainty { dispersion, source }),
+            uncertainty: dispersion.map(|dispersion| Uncertainty { dispersion, source, conditioning }),
             duels: None,
             ..first.clone()
         })
@@ -125,6 +131,7 @@ mod tests {
         part.uncertainty = Some(Uncertainty {
             dispersion: Dispersion::Covariance(covariance),
             source: Some(UncertaintySource::Posterior),
+            conditioning: None,
         });
         part
     }
@@ -159,7 +166,7 @@ mod tests {
                 (
                     *weight,
                     Explanation {
-                        uncertainty: Some(Uncertainty { dispersion, source: None }),
+                        uncertainty: Some(Uncertainty { dispersion, source: None, conditioning: None }),
                         ..part.clone()
                     },
                 )

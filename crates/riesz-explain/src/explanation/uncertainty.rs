@@ -8,8 +8,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Exactness, Explanation, interleave, normal};
+use crate::attribution::observational::ConditioningCovariance;
 use crate::error::{Error, Result};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_to};
 use crate::posterior::UncertaintySource;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
 
@@ -22,6 +23,21 @@ pub struct Uncertainty {
     /// The source of the uncertainty; `None` if a table does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<UncertaintySource>,
+    /// The part that comes from the estimation of conditional distributions; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditioning: Option<ConditioningPart>,
+}
+
+/// The part of the uncertainty of observational values that comes from the estimation of the conditional
+/// distributions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ConditioningPart {
+    /// The covariance of the values, in the layout of [`Dispersion::Covariance`].
+    pub covariance: Vec<f64>,
+    /// For each row and output, the largest share over coalitions of the prior variance of a conditional mean
+    /// that the reference rows leave unexplained. Above ½, few reference rows are similar to the row, and the
+    /// uncertainty is too small.
+    pub unexplained_share: Vec<f64>,
 }
 
 /// Covariance or standard deviations of values.
@@ -46,6 +62,25 @@ pub struct Proportion {
 }
 
 impl Uncertainty {
+    /// The uncertainty from a model's posterior or refits, with these covariances.
+    pub(crate) fn of_model(covariances: Vec<f64>, source: UncertaintySource) -> Self {
+        Self { dispersion: Dispersion::Covariance(covariances), source: Some(source), conditioning: None }
+    }
+
+    /// The sum of the covariances of a model's uncertainty, if there is one, and of estimated conditional
+    /// distributions.
+    pub(crate) fn with_conditioning(model: Option<Self>, estimated: ConditioningCovariance) -> Self {
+        let ConditioningCovariance { covariance, unexplained_share, reference } = estimated;
+        let (mut total, mut source) =
+            (covariance.clone(), Some(UncertaintySource::Conditioning { rows: reference }));
+        if let Some(Self { dispersion: Dispersion::Covariance(of_model), source: model_source, .. }) = model {
+            add_to(&mut total, &of_model);
+            source = model_source;
+        }
+        let conditioning = Some(ConditioningPart { covariance, unexplained_share });
+        Self { dispersion: Dispersion::Covariance(total), source, conditioning }
+    }
+
     /// The numbers of the dispersion, and their count per value: `sets` for covariances, 1 for standard
     /// deviations.
     fn numbers(&self, sets: usize) -> (&[f64], usize) {
@@ -55,33 +90,42 @@ impl Uncertainty {
         }
     }
 
-    fn map(&self, numbers: Vec<f64>) -> Self {
+    /// Applies a change to the numbers of the dispersion and of its part, given their count per value.
+    fn map(&self, change: impl Fn(&[f64], usize) -> Vec<f64>, sets: usize) -> Self {
+        let (numbers, width) = self.numbers(sets);
+        let numbers = change(numbers, width);
         let dispersion = match self.dispersion {
             Dispersion::Covariance(_) => Dispersion::Covariance(numbers),
             Dispersion::Sd(_) => Dispersion::Sd(numbers),
         };
-        Self { dispersion, ..*self }
+        let conditioning = self.conditioning.as_ref().map(|part| ConditioningPart {
+            covariance: change(&part.covariance, sets),
+            unexplained_share: part.unexplained_share.clone(),
+        });
+        Self { dispersion, source: self.source, conditioning }
     }
 
-    /// Whether both have the same kind of dispersion and the same source.
+    /// Whether both have the same kind of dispersion, the same source and the same parts.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(&self.dispersion) == std::mem::discriminant(&other.dispersion)
             && self.source == other.source
+            && self.conditioning.is_some() == other.conditioning.is_some()
     }
 
     /// The uncertainty of a selection of games (row and output) and sets; `set_count` is the number of sets.
     pub(super) fn select(&self, games: &[usize], sets: &[usize], set_count: usize) -> Self {
-        let (numbers, width) = self.numbers(set_count);
-        let selected_numbers = |game: usize, k: usize| -> Vec<f64> {
-            let row = &numbers[(game * set_count + k) * width..(game * set_count + k + 1) * width];
-            match self.dispersion {
-                Dispersion::Covariance(_) => sets.iter().map(|l| row[*l]).collect(),
-                Dispersion::Sd(_) => row.to_vec(),
-            }
+        let selected = |numbers: &[f64], width: usize| {
+            let of_set = |game: usize, k: usize| -> Vec<f64> {
+                let row = &numbers[(game * set_count + k) * width..(game * set_count + k + 1) * width];
+                if width == 1 { row.to_vec() } else { sets.iter().map(|l| row[*l]).collect() }
+            };
+            games.iter().flat_map(|game| sets.iter().flat_map(|k| of_set(*game, *k))).collect()
         };
-        self.map(
-            games.iter().flat_map(|game| sets.iter().flat_map(|k| selected_numbers(*game, *k))).collect(),
-        )
+        let mut selection = self.map(selected, set_count);
+        if let Some(part) = &mut selection.conditioning {
+            part.unexplained_share = games.iter().map(|game| part.unexplained_share[*game]).collect();
+        }
+        selection
     }
 
     /// Appends the rows of an uncertainty of the [same kind](Self::is_like).
@@ -89,13 +133,24 @@ impl Uncertainty {
         let (Dispersion::Covariance(new_numbers) | Dispersion::Sd(new_numbers)) = other.dispersion;
         let (Dispersion::Covariance(numbers) | Dispersion::Sd(numbers)) = &mut self.dispersion;
         numbers.extend(new_numbers);
+        if let (Some(part), Some(new_part)) = (&mut self.conditioning, other.conditioning) {
+            part.covariance.extend(new_part.covariance);
+            part.unexplained_share.extend(new_part.unexplained_share);
+        }
     }
 
     /// Appends the k outputs of an uncertainty of the [same kind](Self::is_like) to the m outputs of this
     /// one; `sets` is the number of sets.
     pub(super) fn concat_outputs(&mut self, m: usize, other: &Self, k: usize, sets: usize) {
         let ((left, width), (right, _)) = (self.numbers(sets), other.numbers(sets));
-        *self = self.map(interleave(left, m * sets * width, right, k * sets * width));
+        let joined = interleave(left, m * sets * width, right, k * sets * width);
+        if let (Some(part), Some(new_part)) = (&mut self.conditioning, &other.conditioning) {
+            let width = sets * sets;
+            part.covariance = interleave(&part.covariance, m * width, &new_part.covariance, k * width);
+            part.unexplained_share = interleave(&part.unexplained_share, m, &new_part.unexplained_share, k);
+        }
+        let (Dispersion::Covariance(numbers) | Dispersion::Sd(numbers)) = &mut self.dispersion;
+        *numbers = joined;
     }
 
     /// Checks that the dispersion has the size for these numbers of games (rows × outputs) and sets, is
@@ -116,6 +171,20 @@ impl Uncertainty {
                 numbers.len(),
                 format!("{games} rows and outputs, {sets} sets of features"),
             ));
+        }
+        if let Some(ConditioningPart { covariance, unexplained_share }) = &self.conditioning {
+            let lists = [(covariance, games * sets * sets), (unexplained_share, games)];
+            if let Some((list, expected)) = lists.into_iter().find(|(list, expected)| list.len() != *expected)
+            {
+                let subject = "the explanation's uncertainty of conditional distributions";
+                let reason = format!("{games} rows and outputs, {sets} sets of features");
+                return Err(Error::shape(subject, "numbers", expected, list.len(), reason));
+            }
+            if covariance.iter().chain(unexplained_share).any(|v| !v.is_finite()) {
+                return broken(
+                    "the uncertainty of conditional distributions has numbers that are not finite".into(),
+                );
+            }
         }
         if numbers.iter().any(|v| !v.is_finite()) {
             return broken(format!("the explanation's {name} holds numbers that are not finite"));

@@ -265,9 +265,11 @@ impl ValueTableReader {
                 Some(bound) => Exactness::Exact { bound: vec![bound; predictions.len()] },
                 None => Exactness::Unknown,
             },
-            uncertainty: self
-                .has_sd
-                .then_some(Uncertainty { dispersion: Dispersion::Sd(sd), source: note.sure_by }),
+            uncertainty: self.has_sd.then_some(Uncertainty {
+                dispersion: Dispersion::Sd(sd),
+                source: note.sure_by,
+                conditioning: None,
+            }),
             duels: None,
             output_names: self.output_names,
             values,

@@ -42,6 +42,28 @@ impl From<Table> for Background {
     }
 }
 
+/// One part of a game of independent parts: the distribution of its absent columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The rows of the part's columns.
+    pub background: Background,
+    /// The settings of the distribution of absent columns given the part's present ones; `None` if absent
+    /// columns take their values from a background row.
+    pub conditional: Option<Conditioning>,
+}
+
+impl From<Background> for Part {
+    fn from(background: Background) -> Self {
+        Self { background, conditional: None }
+    }
+}
+
+impl From<Table> for Part {
+    fn from(rows: Table) -> Self {
+        Background::from(rows).into()
+    }
+}
+
 /// The model of the distribution of absent features given the present ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -108,13 +130,11 @@ pub enum Game {
     /// Parts of a row are independent of each other, such as the left and the right item of a duel (Chau,
     /// Gonzalez and Sejdinovic 2022, Pref-SHAP). In the interventional game the background is all
     /// combinations of the parts' background rows, at the cost of their sum. In the observational game absent
-    /// features are predicted from the present ones of their part. For up to 16 players, and kernels without
-    /// joint functions of columns of different parts.
+    /// features are predicted from the present ones of their part. For kernels without joint functions of
+    /// columns of different parts. Values of players whose coalitions exceed the budget are estimated.
     Independent {
-        /// The background of each part, with the part's columns.
-        parts: Vec<Background>,
-        /// The settings of the conditional distributions within parts; `None` for the interventional game.
-        conditional: Option<Conditioning>,
+        /// The parts, without common columns. Columns in no part are always present.
+        parts: Vec<Part>,
     },
 }
 
@@ -140,7 +160,9 @@ impl Game {
             Self::Interventional { .. } => Self::NAMES[2],
             Self::MarginalProduct { .. } => Self::NAMES[3],
             Self::Observational { .. } => Self::NAMES[4],
-            Self::Independent { conditional, .. } => Self::NAMES[if conditional.is_none() { 2 } else { 4 }],
+            Self::Independent { parts } => {
+                Self::NAMES[if parts.iter().all(|part| part.conditional.is_none()) { 2 } else { 4 }]
+            }
         }
     }
 
@@ -182,18 +204,27 @@ impl Game {
                 "absent features are {draws} draws from a Gaussian copula given the present ones, with \
                  ranks and correlations of {rows} rows"
             ),
-            Self::Independent { parts, conditional } => {
-                let rows =
-                    parts.iter().map(|part| part.rows.rows().to_string()).collect::<Vec<_>>().join(" and ");
-                match conditional {
-                    None => format!(
-                        "absent features of each part take the values of its background rows, averaged over \
-                         all combinations of {rows} rows"
-                    ),
-                    Some(_) => format!(
-                        "absent features follow their distribution given the present ones of the same part, \
-                         learnt from {rows} reference rows"
-                    ),
+            Self::Independent { parts } => {
+                let rows = |parts: &[&Part]| {
+                    let counts = parts.iter().map(|part| part.background.rows.rows().to_string());
+                    counts.collect::<Vec<_>>().join(" and ")
+                };
+                let (conditional, drawn): (Vec<&Part>, Vec<&Part>) =
+                    parts.iter().partition(|part| part.conditional.is_some());
+                let drawn_text = format!(
+                    "absent features of each part take the values of its background rows, averaged over all \
+                     combinations of {} rows",
+                    rows(&drawn)
+                );
+                let conditional_text = format!(
+                    "absent features follow their distribution given the present ones of the same part, \
+                     learnt from {} reference rows",
+                    rows(&conditional)
+                );
+                match (conditional.is_empty(), drawn.is_empty()) {
+                    (true, _) => drawn_text,
+                    (_, true) => conditional_text,
+                    _ => format!("{conditional_text}; in the other parts {drawn_text}"),
                 }
             }
         }

@@ -55,6 +55,10 @@ pub struct Question {
     /// Whether to compute the covariance of the values under the model's posterior, in exact games.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub covariance: bool,
+    /// Whether to compute the covariance of the values from the estimation of the conditional distributions,
+    /// in the observational game.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub conditional_uncertainty: bool,
 }
 
 impl Question {
@@ -86,6 +90,12 @@ impl Question {
         Self { covariance: true, ..self }
     }
 
+    /// This question with the uncertainty of the conditional distributions.
+    #[must_use]
+    pub fn with_conditional_uncertainty(self) -> Self {
+        Self { conditional_uncertainty: true, ..self }
+    }
+
     /// This question with Owen values under this coalition structure.
     #[must_use]
     pub fn with_unions(self, unions: Vec<CoalitionStructure>) -> Self {
@@ -111,6 +121,7 @@ impl From<Game> for Question {
             unions: Vec::new(),
             probabilities: false,
             covariance: false,
+            conditional_uncertainty: false,
         }
     }
 }

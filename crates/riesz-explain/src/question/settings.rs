@@ -91,7 +91,7 @@ const EMBEDDED: &str = "the observational game, whose conditional distributions 
 const KERNEL_MODEL_SETTINGS: &str = "the observational game of a model whose kernel is known";
 
 /// All settings, except rows and players.
-pub static SETTINGS: [QuestionSetting; 18] = [
+pub static SETTINGS: [QuestionSetting; 19] = [
     QuestionSetting {
         setting: Setting::new(
             "game",
@@ -183,6 +183,18 @@ pub static SETTINGS: [QuestionSetting; 18] = [
         ),
         belongs: EMBEDDED,
         used: QuestionContext::embedded,
+    },
+    QuestionSetting {
+        setting: Setting::new(
+            "conditional_uncertainty",
+            "BOOL",
+            Range::Switch,
+            "Observational game: also compute the uncertainty of each value that comes from estimating \
+             the conditional distributions from the reference rows; for up to 12 features",
+        )
+        .with_bare("true"),
+        belongs: EMBEDDED,
+        used: |context| context.embedded() && context.subject == Subject::Model,
     },
     QuestionSetting {
         setting: Setting::new(
@@ -462,6 +474,7 @@ impl Settings {
             _ => ValueEstimator::KernelShap,
         };
         let covariance = self.values.switch("covariance").unwrap_or(false);
+        let conditional_uncertainty = self.values.switch("conditional_uncertainty").unwrap_or(false);
         let unions = self.unions();
         let index = match (self.index(), unions.is_empty()) {
             (ValueIndex::Shapley | ValueIndex::Owen, false) => ValueIndex::Owen,
@@ -473,7 +486,16 @@ impl Settings {
                 return Err(Error::parameter("index", index, "unions of features need the index owen").into());
             }
         };
-        Ok(Question { index, unions, estimator, budget, covariance, probabilities, ..game.into() })
+        Ok(Question {
+            index,
+            unions,
+            estimator,
+            budget,
+            covariance,
+            conditional_uncertainty,
+            probabilities,
+            ..game.into()
+        })
     }
 
     /// The unions; their format was checked when they were set.

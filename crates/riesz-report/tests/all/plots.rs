@@ -168,6 +168,7 @@ fn uncertain_explanation(n: usize) -> Explanation {
     let uncertainty = Uncertainty {
         dispersion: Dispersion::Covariance(covariances),
         source: Some(UncertaintySource::Posterior),
+        conditioning: None,
     };
     Explanation { uncertainty: Some(uncertainty), ..explanation(n, &["a", "b", "c"], 1) }
 }
@@ -194,7 +195,8 @@ fn intervals_are_drawn_where_they_are_known() {
     // Refits are not draws of a Gaussian process, and a table has no covariances between values.
     let source = Some(UncertaintySource::Bootstrap { draws: 50, seed: 1 });
     let dispersion = Dispersion::Sd(e.sd().unwrap());
-    let bootstrapped = Explanation { uncertainty: Some(Uncertainty { dispersion, source }), ..e };
+    let bootstrapped =
+        Explanation { uncertainty: Some(Uncertainty { dispersion, source, conditioning: None }), ..e };
     draw_all(&bootstrapped);
     let page = report(&bootstrapped, &Default::default()).unwrap();
     assert!(page.contains("50 refits") && !page.contains("picked at random"));
@@ -225,6 +227,7 @@ fn standard_errors_are_whiskers() {
     let page = report(&e, &Default::default()).unwrap();
     assert!(page.contains("\"sd\"") && page.contains("± 1.96 standard errors"));
     let dispersion = Dispersion::Sd(vec![1.0; e.values.len()]);
-    let certain = Explanation { uncertainty: Some(Uncertainty { dispersion, source: None }), ..e };
+    let certain =
+        Explanation { uncertainty: Some(Uncertainty { dispersion, source: None, conditioning: None }), ..e };
     assert!(!draw(&certain, "beeswarm").contains("of the estimates"));
 }

@@ -1,8 +1,9 @@
 //! Games of duels: the question, and the description of the game in explanations.
 
+use crate::attribution::sampled_shapley::Budget;
 use crate::embedding::Conditioning;
 use crate::explanation::{Exactness, Explanation};
-use crate::game::Background;
+use crate::game::{Background, Part};
 use crate::index::ValueIndex;
 use crate::model_card::CardEntry;
 use crate::table::Table;
@@ -35,9 +36,10 @@ pub struct DuelQuestion {
     /// The values of absent columns of items; `None` if items are always present and contexts are the
     /// players.
     pub game: Option<DuelGame>,
-    /// The values of absent columns of contexts; `None` if contexts are always present. Contexts are drawn
-    /// independently of the items.
-    pub contexts: Option<Background>,
+    /// The distribution of absent columns of contexts, which is independent of the items: that of background
+    /// rows, or given the present columns of the context (Pref-SHAP, proposition 4). `None` if contexts are
+    /// always present.
+    pub contexts: Option<Part>,
     /// The players, as lists of names of items' and contexts' columns; a column in no list is a player of its
     /// own.
     pub groups: Vec<(String, Vec<String>)>,
@@ -54,6 +56,9 @@ pub struct DuelQuestion {
     /// columns and landmarks, whose exact values are expensive; it estimates Shapley values of items, in
     /// games with a background. `None` for exact values, or those of batches (`shifts`).
     pub permutations: Option<usize>,
+    /// The budget of coalitions, for Shapley values in the observational game and in games with absent
+    /// contexts. With `None` all coalitions of up to 16 players are valued, and 4096 of more players.
+    pub budget: Option<Budget>,
     /// The seed of all random draws.
     pub seed: u64,
 }
@@ -69,6 +74,7 @@ impl DuelQuestion {
             covariance: false,
             shifts: 16,
             permutations: None,
+            budget: None,
             seed: 0,
         }
     }
@@ -117,8 +123,15 @@ impl DuelGame {
 
 /// Replaces the description of the game of rows by that of the game of duels.
 pub(super) fn relabel(explanation: &mut Explanation, question: &DuelQuestion) {
-    let contexts = question.contexts.as_ref().map(|background| {
-        format!("absent columns of contexts are those of a random one of {} contexts", background.rows.rows())
+    let contexts = question.contexts.as_ref().map(|Part { background, conditional }| {
+        let count = background.rows.rows();
+        match conditional {
+            None => format!("absent columns of contexts are those of a random one of {count} contexts"),
+            Some(_) => format!(
+                "absent columns of contexts follow their distribution given the present ones, learnt from \
+                 {count} contexts"
+            ),
+        }
     });
     let name = question.game.as_ref().map_or("contexts", DuelGame::name);
     let context_text = if question.game.is_some() && contexts.is_some() { " and contexts" } else { "" };

@@ -16,13 +16,14 @@ use super::left_right_columns::{LeftRightColumns, check_skew};
 use super::pair_kernel::wide_rows;
 use super::permutation_values::{ReplacementPool, ReplacementSource, estimate};
 use crate::attribution::coalition_covariance::MOST_PLAYERS;
+use crate::attribution::sampled_shapley::Budget;
 use crate::attribution::std_error::{ValueRange, Variance};
 use crate::control::{Progress, RunControl};
 use crate::embedding::Conditioning;
 use crate::error::{Error, Result};
 use crate::explainer::Explainer;
 use crate::explanation::{Dispersion, Exactness, Explanation, Provenance, Sampling, Uncertainty};
-use crate::game::{Background, Game, ReferenceRows};
+use crate::game::{Background, Game, Part, ReferenceRows};
 use crate::index::ValueIndex;
 use crate::kernel_model::KernelExpansion;
 use crate::model_average::ModelPart;
@@ -34,6 +35,9 @@ use crate::table::{Column, Players, Table};
 
 /// The largest number of players for tables of all coalitions.
 const MAX_PLAYERS: usize = 13;
+
+/// The largest number of players whose coalitions are all valued by default.
+const ALL_COALITIONS: usize = 16;
 
 /// The largest number of entries in a table of all coalitions.
 const MAX_ENTRIES: usize = 1 << 25;
@@ -66,9 +70,10 @@ pub fn explain_average(
 /// Returns the values of duels, which are rows of [`wide_rows`](super::wide_rows), under a model of duels.
 ///
 /// Values are exact, with a bound, except for independent items of many players and for observational games
-/// that sample coalitions. Cost for D players, N items of the model and B background items: independent items
-/// O(N B 2^D) once and O((N + pairs) 2^D) per duel; paired items as the interventional game with B rows;
-/// observational O(B³ 2^D) once for all duels. Covariances add O(B² 3^D + 4^D) per duel if items, or items
+/// of more than 16 players, which sample coalitions ([`DuelQuestion::budget`]). Cost for D players, N items
+/// of the model and B background items: independent items O(N B 2^D) once and O((N + pairs) 2^D) per duel;
+/// paired items as the interventional game with B rows; observational O(B³ + N B items) for all duels, for
+/// each of the 2^D or the sampled coalitions. Covariances add O(B² 3^D + 4^D) per duel if items, or items
 /// and contexts, are drawn independently.
 ///
 /// # Errors
@@ -135,13 +140,14 @@ struct DuelRequest<'a> {
 
 impl DuelRequest<'_> {
     fn explain(&self, rows: &Table) -> Result<Explanation> {
-        let contexts = self.question.contexts.iter().map(|rows| self.context_background(rows));
+        self.check_budget()?;
+        let contexts = self.question.contexts.iter().map(|part| self.context_part(part));
         let contexts = contexts.collect::<Result<Vec<_>>>()?;
         let (left, right) = (&self.sides.left, &self.sides.right);
         let independent_game = |items: &Background, conditional: Option<Conditioning>| -> Result<Game> {
-            let mut parts = vec![self.side(items, left)?, self.side(items, right)?];
-            parts.extend(contexts.iter().cloned());
-            Ok(Game::Independent { parts, conditional })
+            let sides = [self.side(items, left)?, self.side(items, right)?];
+            let sides = sides.map(|background| Part { background, conditional: conditional.clone() });
+            Ok(Game::Independent { parts: sides.into_iter().chain(contexts.iter().cloned()).collect() })
         };
         if let Some(orders) = self.question.permutations {
             return self.explain_by_permutations(orders, rows, self.question.contexts.as_slice());
@@ -152,7 +158,7 @@ impl DuelRequest<'_> {
                                background of items or of contexts";
                 return Err(Error::parameter("game", "none", allowed));
             }
-            return self.explain_wide_rows(Game::Independent { parts: contexts, conditional: None }, rows);
+            return self.explain_wide_rows(Game::Independent { parts: contexts }, rows);
         };
         match game {
             DuelGame::Functional if contexts.is_empty() => self.explain_wide_rows(Game::Functional, rows),
@@ -163,7 +169,7 @@ impl DuelRequest<'_> {
             DuelGame::Observational(items, conditioning) => {
                 self.explain_wide_rows(independent_game(items, Some(conditioning.clone()))?, rows)
             }
-            DuelGame::Independent(items) if self.removable_players()?.len() <= self.max_players() => {
+            DuelGame::Independent(items) if self.uses_coalitions()? => {
                 self.explain_wide_rows(independent_game(items, None)?, rows)
             }
             DuelGame::Independent(items) => self.explain_in_batches(items, rows, &contexts),
@@ -190,9 +196,44 @@ impl DuelRequest<'_> {
         Ok((0..groups.players().len()).filter(can_be_absent).collect())
     }
 
+    /// Whether coalitions are valued in the independent game, instead of batches of pairs of items.
+    fn uses_coalitions(&self) -> Result<bool> {
+        Ok(self.question.budget.is_some() || self.removable_players()?.len() <= self.max_players())
+    }
+
     /// Returns the largest number of players for which the independent game uses tables of all coalitions.
     fn max_players(&self) -> usize {
         if self.question.covariance { MOST_PLAYERS } else { MAX_PLAYERS }
+    }
+
+    /// Checks that the game values coalitions if there is a budget for them.
+    fn check_budget(&self) -> Result<()> {
+        let Some(budget) = self.question.budget else { return Ok(()) };
+        let is_of_coalitions = match self.question.game {
+            None | Some(DuelGame::Independent(_) | DuelGame::Observational(..)) => true,
+            _ => self.question.contexts.is_some(),
+        };
+        let why = match self.question.permutations {
+            Some(_) => "random orders take no coalitions: give one of the two",
+            None if self.question.index != ValueIndex::Shapley => {
+                "only Shapley values are estimated from coalitions: leave the number out"
+            }
+            None if !is_of_coalitions => {
+                "only the observational and the independent game and games with absent contexts value \
+                 coalitions: leave the number out"
+            }
+            None => return Ok(()),
+        };
+        Err(Error::parameter("n_coalitions", budget.coalitions, why))
+    }
+
+    /// Returns the budget of coalitions: by default all coalitions of up to [`ALL_COALITIONS`] players.
+    fn budget(&self) -> Result<Budget> {
+        let all_coalitions = (1 << ALL_COALITIONS) - 2;
+        let few_players = self.removable_players()?.len() <= ALL_COALITIONS;
+        let default = Budget { seed: self.question.seed, ..Budget::default() };
+        let default = if few_players { Budget { coalitions: all_coalitions, ..default } } else { default };
+        Ok(self.question.budget.unwrap_or(default))
     }
 
     /// Whether all of these columns are always present.
@@ -259,6 +300,7 @@ impl DuelRequest<'_> {
     fn explain_wide_rows(&self, game: Game, rows: &Table) -> Result<Explanation> {
         let mut question = Question::from(game).with_players(Some(self.groups()?));
         (question.index, question.covariance) = (self.question.index, self.question.covariance);
+        question.budget = self.budget()?;
         Explainer::new_with_control(self.model, question, self.stop.clone())?
             .with_posterior(self.covariance)?
             .with_progress(self.progress.clone())
@@ -267,19 +309,14 @@ impl DuelRequest<'_> {
 
     /// Explains against pairs of items, as rows of the items' columns. The contexts of the explained rows are
     /// always present unless `contexts` gives a background for them.
-    fn against_pairs(
-        &self,
-        pairs: Background,
-        rows: &Table,
-        contexts: Vec<Background>,
-    ) -> Result<Explanation> {
+    fn against_pairs(&self, pairs: Background, rows: &Table, contexts: Vec<Part>) -> Result<Explanation> {
         // Tables of all coalitions cost less than one game per background row, unless there are few rows.
         let players = self.removable_players()?.len();
         let tables_fit = players <= MAX_PLAYERS && self.model.support_points.rows() << players <= MAX_ENTRIES;
         let use_tables = pairs.rows.rows() >= SMALL_BACKGROUND && tables_fit && !self.question.covariance;
         if !contexts.is_empty() || use_tables {
-            let parts = [vec![pairs], contexts].concat();
-            return self.explain_wide_rows(Game::Independent { parts, conditional: None }, rows);
+            let parts = [vec![pairs.into()], contexts].concat();
+            return self.explain_wide_rows(Game::Independent { parts }, rows);
         }
         if self.sides.contexts.is_empty() {
             return self.explain_wide_rows(Game::Interventional { background: pairs }, rows);
@@ -311,12 +348,7 @@ impl DuelRequest<'_> {
 
     /// Explains against all pairs of these items, or against a sample of batches of pairs. A batch contains
     /// the pairs whose indices differ by a given number (a shift), cyclically.
-    fn explain_in_batches(
-        &self,
-        items: &Background,
-        rows: &Table,
-        contexts: &[Background],
-    ) -> Result<Explanation> {
+    fn explain_in_batches(&self, items: &Background, rows: &Table, contexts: &[Part]) -> Result<Explanation> {
         let b = items.rows.rows();
         if b.saturating_mul(b) <= MAX_PAIRS {
             let pairs = pairs_with_shifts(b, &(0..b).collect::<Vec<_>>());
@@ -360,16 +392,13 @@ impl DuelRequest<'_> {
     }
 
     /// Estimates the values along random orders.
-    fn explain_by_permutations(
-        &self,
-        orders: usize,
-        rows: &Table,
-        contexts: &[Background],
-    ) -> Result<Explanation> {
+    fn explain_by_permutations(&self, orders: usize, rows: &Table, contexts: &[Part]) -> Result<Explanation> {
         let allowed = "random orders estimate only Shapley values of items without covariances, in games \
                        with background rows: leave n_orders out";
         let unsupported = || Error::parameter("n_orders", orders, allowed);
-        if self.question.index != ValueIndex::Shapley || self.question.covariance {
+        let has_conditional_contexts = contexts.iter().any(|part| part.conditional.is_some());
+        if self.question.index != ValueIndex::Shapley || self.question.covariance || has_conditional_contexts
+        {
             return Err(unsupported());
         }
         let (model, sides) = (self.model, self.sides);
@@ -394,7 +423,7 @@ impl DuelRequest<'_> {
         };
         let contexts = contexts
             .first()
-            .map(|background| ReferenceRows::new(background, &self.select_columns(&sides.contexts)));
+            .map(|part| ReferenceRows::new(&part.background, &self.select_columns(&sides.contexts)));
         let source = ReplacementSource { pool, contexts: contexts.transpose()?, sides };
         let (groups, removable) = (self.groups()?, self.removable_players()?);
         let (parts, control) = (sides.parts(model)?, RunControl { stop: self.stop, progress: self.progress });
@@ -457,14 +486,16 @@ impl DuelRequest<'_> {
         self.select_columns(&(0..self.model.columns().len()).filter(is_item_column).collect::<Vec<_>>())
     }
 
-    /// Returns a background of contexts in the model's columns.
-    fn context_background(&self, contexts: &Background) -> Result<Background> {
+    /// Returns the part of the contexts, in the model's columns.
+    fn context_part(&self, Part { background, conditional }: &Part) -> Result<Part> {
         let columns = self.select_columns(&self.sides.contexts);
         if columns.is_empty() {
             let allowed = "the model of duels was fitted without contexts";
-            return Err(Error::parameter("contexts", contexts.rows.rows(), allowed));
+            return Err(Error::parameter("contexts", background.rows.rows(), allowed));
         }
-        Ok(Background { rows: contexts.rows.align_to(&columns)?, weights: contexts.weights.clone() })
+        let rows = background.rows.align_to(&columns)?;
+        let background = Background { rows, weights: background.weights.clone() };
+        Ok(Part { background, conditional: conditional.clone() })
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use riesz::attribution::sampled_shapley::Budget;
 use riesz::embedding::{Conditioning, ConditioningKernel};
 use riesz::explanation::{Explanation, UncertaintySource};
 use riesz::fit::GaussianProcess;
@@ -245,10 +246,11 @@ fn covariances_are_those_of_all_combinations_of_rows() {
                 if case == 3 && conditional.is_some() {
                     continue;
                 }
-                let game = Game::Independent {
-                    parts: parts.iter().map(|part| part.background(&fit.model)).collect(),
+                let game_part = |part: &Part| riesz::game::Part {
+                    background: part.background(&fit.model),
                     conditional: conditional.as_ref().map(Conditional::settings),
                 };
+                let game = Game::Independent { parts: parts.iter().map(game_part).collect() };
                 let question = Question::from(game).with_players(Some(groups.clone())).with_index(index);
                 let explainer = Explainer::new(&fit.model, question.with_covariance()).unwrap();
                 let explainer = explainer.with_posterior(Some(&fit.covariance)).unwrap();
@@ -452,7 +454,7 @@ fn covariances_of_duels_in_contexts() {
         (DuelGame::Matches(match_rows), vec![pair_part(&both_orders)], None),
     ] {
         parts.push(context_part.clone());
-        let question = DuelQuestion { contexts: contexts(), ..DuelQuestion::new(game) };
+        let question = DuelQuestion { contexts: contexts().map(Into::into), ..DuelQuestion::new(game) };
         problem.check(
             &question,
             &truth(&parts, &players, conditioning),
@@ -470,8 +472,11 @@ fn covariances_of_duels_in_contexts() {
         &problem.fit.posterior(),
         "observational in contexts",
     );
-    let contexts_only =
-        DuelQuestion { game: None, contexts: contexts(), ..DuelQuestion::new(DuelGame::Functional) };
+    let contexts_only = DuelQuestion {
+        game: None,
+        contexts: contexts().map(Into::into),
+        ..DuelQuestion::new(DuelGame::Functional)
+    };
     let explanation = problem.ask(&contexts_only).unwrap();
     assert_eq!(explanation.sets(), 1);
     assert_eq!(explanation.covariance(0, 0), explanation.covariance(1, 0));
@@ -542,8 +547,11 @@ fn covariances_are_those_of_draws() {
     let functions =
         KernelExpansion::new(kernel, table, gram.solve(drawn.values[0].clone()), vec![0.0; draws]).unwrap();
     for conditional in [None, Some(conditional.settings())] {
-        let parts = parts.iter().map(|part| part.background(&problem.fit.model)).collect();
-        let question = Question::from(Game::Independent { parts, conditional });
+        let game_part = |part: &Part| riesz::game::Part {
+            background: part.background(&problem.fit.model),
+            conditional: conditional.clone(),
+        };
+        let question = Question::from(Game::Independent { parts: parts.iter().map(game_part).collect() });
         let question = question.with_players(Some(groups.clone()));
         let explained_draws = Explainer::new(&functions, question.clone()).unwrap().explain(&row).unwrap();
         let explainer = Explainer::new(&problem.fit.model, question.with_covariance()).unwrap();
@@ -581,9 +589,12 @@ fn refit_covariances_are_those_of_their_values() {
         PosteriorCovariance { prior_scale: 0.0, mirror: None, reduction: known, scale: vec![1.0] };
     let (low, high): (Vec<usize>, Vec<usize>) = ((0..6).collect(), (6..d).collect());
     let parts = [(low, s.normals(3, 6)), (high, s.normals(2, 7))];
-    let parts = parts.map(|(columns, rows)| Part::new(&columns, &rows, None).background(&model)).to_vec();
-    let (question, row) = (Question::from(Game::Independent { parts, conditional: None }), s.normals(1, d));
-    let refit_values = Explainer::new(&refits, question.clone()).unwrap().explain(&row).unwrap();
+    let parts =
+        parts.map(|(columns, rows)| Part::new(&columns, &rows, None).background(&model).into()).to_vec();
+    let (question, row) = (Question::from(Game::Independent { parts }), s.normals(1, d));
+    let all_coalitions = Budget { coalitions: 1 << d, ..Budget::default() };
+    let refit_question = question.clone().with_budget(all_coalitions);
+    let refit_values = Explainer::new(&refits, refit_question).unwrap().explain(&row).unwrap();
     let explainer = Explainer::new(&model, question.with_covariance()).unwrap();
     let explanation = explainer.with_posterior(Some(&covariance)).unwrap().explain(&row).unwrap();
     let product_sum = |j: usize, l: usize| {
@@ -602,12 +613,12 @@ fn games_without_covariance_are_refused() {
     };
     let part = |columns: &[usize]| {
         let rows = Table::from_rows(&[vec![0.5; columns.len()], vec![-0.5; columns.len()]]).unwrap();
-        Part::new(columns, &rows, None).background(&problem.fit.model)
+        Part::new(columns, &rows, None).background(&problem.fit.model).into()
     };
     let names: Vec<(String, Vec<String>)> =
         (0..3).map(|j| (format!("x{j}"), vec![format!("left_x{j}"), format!("right_x{j}")])).collect();
     let groups = Players::named(problem.fit.model.columns(), &names).unwrap();
-    let apart = |parts| Question::from(Game::Independent { parts, conditional: None });
+    let apart = |parts| Question::from(Game::Independent { parts });
     let torn = refusal(apart(vec![part(&[0, 1, 2]), part(&[3, 4, 5])]));
     assert!(torn.contains("the columns of both items"), "{torn}");
     let across = apart(vec![part(&[0, 1]), part(&[2, 3, 4, 5])]).with_players(Some(groups.clone()));
@@ -626,7 +637,7 @@ fn games_without_covariance_are_refused() {
     let x = s.normals(8, 13);
     let y = Matrix::column_vector((0..8).map(|_| s.signed()).collect());
     let fit = GaussianProcess::new(Kernel::gaussian(&[4.0; 13]), 0.2).fit(&x, &y).unwrap();
-    let game = Game::Independent { parts: vec![x.into()], conditional: None };
+    let game = Game::Independent { parts: vec![x.into()] };
     let explainer = Explainer::new(&fit.model, Question::from(game).with_covariance()).unwrap();
     let error = explainer.with_posterior(Some(&fit.covariance)).err().unwrap().to_string();
     assert!(error.contains("at most 12 features, and there are 13"), "{error}");

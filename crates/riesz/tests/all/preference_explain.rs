@@ -7,7 +7,7 @@ use riesz::Progress;
 use riesz::attribution::enumeration::shapley;
 use riesz::embedding::{Conditioning, ConditioningKernel, Ridge};
 use riesz::explanation::{Exactness, Explanation};
-use riesz::game::Background;
+use riesz::game::{Background, Part};
 use riesz::preference::{
     DuelGame, DuelQuestion, Duels, LandmarkProcess, Pair, PreferenceFit, PreferenceProcess, explain,
     wide_rows,
@@ -249,7 +249,7 @@ fn contexts_are_players_or_not() {
         };
         close(&explanation, &(0..3).map(values).collect::<Vec<_>>(), 1e-11);
         assert_eq!(explanation.players.len(), 2);
-        let joint = DuelQuestion { contexts: Some(background(&context_sample, None)), ..question };
+        let joint = DuelQuestion { contexts: Some(background(&context_sample, None).into()), ..question };
         let explanation = ask(&model, &rows, &joint);
         let values = |i: usize| {
             shapley(4, |s| {
@@ -264,7 +264,7 @@ fn contexts_are_players_or_not() {
     // Items are always present: the base value is the mean over contexts.
     let contexts_only = DuelQuestion {
         game: None,
-        contexts: Some(background(&context_sample, None)),
+        contexts: Some(background(&context_sample, None).into()),
         ..DuelQuestion::new(DuelGame::Functional)
     };
     let explanation = ask(&model, &rows, &contexts_only);
@@ -290,7 +290,7 @@ fn independent_parts_match_all_combinations_of_rows() {
     let combinations: Vec<Pair> = (0..4).flat_map(|a| (4..9).map(move |b| (a, b))).collect();
     let part = |rows: &Table, columns: std::ops::Range<usize>| {
         let names = fit.model.columns()[columns].to_vec();
-        Background::from(Table::from_column_major(names, rows.rows(), rows.column_major().to_vec()).unwrap())
+        Part::from(Table::from_column_major(names, rows.rows(), rows.column_major().to_vec()).unwrap())
     };
     let (first, second) = (items.select_rows(&[0, 1, 2, 3]), items.select_rows(&[4, 5, 6, 7, 8]));
     let parts = vec![part(&first, 0..3), part(&second, 3..6)];
@@ -301,7 +301,7 @@ fn independent_parts_match_all_combinations_of_rows() {
             let question = question.with_index(index.parse().unwrap());
             riesz::Explainer::new(&fit.model, question).unwrap().explain(&rows).unwrap()
         };
-        let apart = explanation_of(Game::Independent { parts: parts.clone(), conditional: None });
+        let apart = explanation_of(Game::Independent { parts: parts.clone() });
         let expected = explanation_of(joint_game.clone());
         assert_eq!(apart.subsets, expected.subsets);
         for (a, b) in apart.values.iter().zip(&expected.values) {
@@ -392,7 +392,7 @@ fn invalid_questions_are_refused_with_reasons() {
     .unwrap();
     let row = Table::from_rows(&[[0.0]]).unwrap();
     assert!(refusal(&plain, &row, &DuelQuestion::new(game.clone())).contains("left_x and right_x"));
-    let contexts = DuelQuestion { contexts: Some(background(&items, None)), ..DuelQuestion::new(game) };
+    let contexts = DuelQuestion { contexts: Some(items.clone().into()), ..DuelQuestion::new(game) };
     assert!(refusal(&fit.model, &rows, &contexts).contains("without contexts"));
     let nothing = DuelQuestion { game: None, ..DuelQuestion::new(DuelGame::Functional) };
     assert!(refusal(&fit.model, &rows, &nothing).contains("no features"));

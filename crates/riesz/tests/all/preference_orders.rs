@@ -93,7 +93,7 @@ fn orders_keep_contexts_or_draw_them() {
     for game in [DuelGame::Independent(item_background.clone()), DuelGame::Paired(item_background)] {
         let question = DuelQuestion::new(game);
         check_coverage(&model, &rows, &question);
-        let context_background = Some(background(&contexts.select_rows(&[0, 3, 4, 9]), None));
+        let context_background = Some(contexts.select_rows(&[0, 3, 4, 9]).into());
         check_coverage(&model, &rows, &DuelQuestion { contexts: context_background, ..question });
     }
 }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{ValueEnum, ValueHint};
-use riesz::embedding::{Conditioning, Ridge};
+use riesz::attribution::sampled_shapley::Budget;
+use riesz::embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
 use riesz::explanation::Exactness;
+use riesz::game::Part;
 use riesz::linalg::Sparse;
 use riesz::model_card::CardEntry;
 use riesz::preference::{
     DuelGame, DuelLogOdds, DuelQuestion, LeftRightColumns, differences, explain_average,
 };
-use riesz::{Background, Explanation, ValueIndex};
+use riesz::{Background, Column, Explanation, KernelExpansion, Table, ValueIndex};
 
 use super::predict::{Against, DuelRequest, Meeting, Seen, add_missing_columns, rows_in};
 use crate::args::{Format, Global};
@@ -21,6 +23,7 @@ use crate::exit::{Failure, Result};
 use crate::explain_run::{Certificate, write_explanation};
 use crate::io::duels::{IndexedDuels, Items, OutcomeArgs};
 use crate::io::input::described;
+use crate::io::model_rows::ModelRows;
 use crate::io::models::ModelOrAverage;
 use crate::io::output::{Output, write_all};
 use crate::io::values;
@@ -36,6 +39,7 @@ Examples:
   riesz prefer explain m.riesz players.csv matches.csv -o why.csv
   riesz prefer explain m.riesz players.csv matches.csv --mean winner -o won.json
   riesz prefer explain m.riesz players.csv matches.csv --game paired --covariance -o why.json
+  riesz prefer explain m.riesz players.csv matches.csv --game observational --coalitions 1000 -o why.csv
   riesz plot beeswarm why.json -o why.svg
 
 A player is a property of both items. Its value is its contribution to the log odds that the left
@@ -67,6 +71,28 @@ pub struct Args {
     /// items best]
     #[arg(long, value_name = "RIDGE")]
     pub conditional_ridge: Option<f64>,
+    /// (observational) Learn conditional distributions through M of the items, for thousands of items
+    #[arg(long, value_name = "M", conflicts_with = "cg_tol")]
+    pub conditional_landmarks: Option<usize>,
+    /// (observational) Learn conditional distributions by conjugate gradients with this tolerance, for
+    /// thousands of items
+    #[arg(long, value_name = "TOLERANCE")]
+    pub cg_tol: Option<f64>,
+    /// (observational, or --absent-contexts) Value at most N coalitions of properties; values are then
+    /// estimated, with standard errors [default: all of up to 16 properties, else 4096]
+    #[arg(long, value_name = "N")]
+    pub coalitions: Option<usize>,
+    /// (observational, or --absent-contexts) Stop once no standard error exceeds E
+    #[arg(long, value_name = "E")]
+    pub target_std_error: Option<f64>,
+    /// Table of contexts from which absent columns of contexts are taken: they are then properties like those
+    /// of items [default: the contexts of a duel are always present]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub absent_contexts: Option<PathBuf>,
+    /// (--absent-contexts) Absent columns of contexts are those of a random row of the table, or follow their
+    /// conditional distribution given the context's present columns
+    #[arg(long, value_name = "GAME", value_enum, default_value_t, requires = "absent_contexts")]
+    pub context_game: AbsentContexts,
     /// Properties that are present or absent together, 'name=col,col;name=col', or a file with one group per
     /// line
     #[arg(long, value_name = "GROUPS")]
@@ -113,6 +139,18 @@ pub enum Absent {
     /// Kernel factors of 1.
     Functional,
     /// Properties from their conditional distribution given the present ones.
+    Observational,
+    /// Items are always present, and only contexts have values (--absent-contexts).
+    Contexts,
+}
+
+/// The distribution of absent columns of contexts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum AbsentContexts {
+    /// They are those of a random row.
+    #[default]
+    Independent,
+    /// They follow their conditional distribution given the present ones.
     Observational,
 }
 
@@ -203,21 +241,86 @@ fn mean_of(explanation: &Explanation, view: Seen, outcome: Option<&[f64]>) -> Re
 fn question(
     args: &Args,
     seed: u64,
-    Meeting { model: ModelOrAverage { best: saved, .. }, items, .. }: &Meeting,
+    meeting: &Meeting,
     console: &Console,
 ) -> Result<(DuelQuestion, Vec<CardEntry>)> {
-    let mut facts = Vec::new();
+    check_options(args)?;
+    let (game, mut facts) = duel_game(args, seed, meeting, console)?;
+    let Meeting { model: ModelOrAverage { best: saved, .. }, .. } = meeting;
+    let sides = LeftRightColumns::from_columns(saved.model.columns())?;
+    let context_columns = args.absent_contexts.iter().flat_map(|_| &sides.contexts);
+    let columns: Vec<Column> = sides
+        .items(saved.model.columns())
+        .into_iter()
+        .chain(context_columns.map(|&j| saved.model.columns()[j].clone()))
+        .collect();
+    let groups = args.groups.as_deref().map(|text| read_groups(text, &columns)).transpose()?;
+    let named = |player: &riesz::table::Player| {
+        (player.name.clone(), player.columns.iter().map(|&j| columns[j].name.clone()).collect())
+    };
+    let groups = groups.map_or(Vec::new(), |groups| groups.players().iter().map(named).collect());
+    let index: ValueIndex = args.index.parse()?;
+    let contexts = match &args.absent_contexts {
+        None => None,
+        Some(path) => {
+            facts.push(CardEntry::new("contexts", described(path)?));
+            let rows = contexts_for_model(path, &args.request, &saved.model)?;
+            let is_conditional = args.context_game == AbsentContexts::Observational;
+            let conditional = is_conditional.then(|| conditioning(args, seed));
+            Some(Part { background: rows.into(), conditional })
+        }
+    };
+    let has_budget = args.coalitions.is_some() || args.target_std_error.is_some();
+    let coalitions = args.coalitions.unwrap_or(Budget::default().coalitions);
+    let budget = has_budget.then_some(Budget { coalitions, std_error: args.target_std_error, seed });
+    let question = DuelQuestion {
+        contexts,
+        groups,
+        index,
+        covariance: args.covariance,
+        permutations: args.orders,
+        budget,
+        seed,
+        ..DuelQuestion::new(game)
+    };
+    let contexts_only = args.game == Absent::Contexts;
+    Ok((if contexts_only { DuelQuestion { game: None, ..question } } else { question }, facts))
+}
+
+/// Refuses options that the game does not use.
+fn check_options(args: &Args) -> Result<()> {
     let check_game = |option: &str, game: Absent, is_given: bool| match is_given && args.game != game {
         true => Err(Failure::input(format!("{option} is not used in this game: leave it out"))),
         false => Ok(()),
     };
     check_game("--matches", Absent::Matches, args.matches.is_some())?;
     check_game("--baseline", Absent::Baseline, args.baseline.is_some())?;
-    check_game("--conditional-ridge", Absent::Observational, args.conditional_ridge.is_some())?;
-    let without_background = matches!(args.game, Absent::Matches | Absent::Baseline | Absent::Functional);
+    if !(args.game == Absent::Observational || args.context_game == AbsentContexts::Observational) {
+        check_game("--conditional-ridge", Absent::Observational, args.conditional_ridge.is_some())?;
+        check_game("--conditional-landmarks", Absent::Observational, args.conditional_landmarks.is_some())?;
+        check_game("--cg-tol", Absent::Observational, args.cg_tol.is_some())?;
+    }
+    if args.game == Absent::Contexts && args.absent_contexts.is_none() {
+        return Err(Failure::input(
+            "the game contexts needs a table of contexts: give --absent-contexts FILE",
+        ));
+    }
+    let without_background =
+        matches!(args.game, Absent::Matches | Absent::Baseline | Absent::Functional | Absent::Contexts);
     if without_background && (args.background.is_some() || args.background_rows.is_some()) {
         return Err(Failure::input("a background of items is not used in this game: leave it out"));
     }
+    Ok(())
+}
+
+/// The replacement of absent properties of items, and its provenance entries.
+fn duel_game(
+    args: &Args,
+    seed: u64,
+    Meeting { model: ModelOrAverage { best: saved, .. }, items, .. }: &Meeting,
+    console: &Console,
+) -> Result<(DuelGame, Vec<CardEntry>)> {
+    let mut facts = Vec::new();
     let request = &args.request;
     let mut background = || -> Result<Background> {
         let mut rows = items.table.clone();
@@ -236,11 +339,8 @@ fn question(
     let game = match args.game {
         Absent::Independent => DuelGame::Independent(background()?),
         Absent::Paired => DuelGame::Paired(background()?),
-        Absent::Functional => DuelGame::Functional,
-        Absent::Observational => {
-            let ridge = args.conditional_ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
-            DuelGame::Observational(background()?, Conditioning { ridge, seed, ..Conditioning::default() })
-        }
+        Absent::Functional | Absent::Contexts => DuelGame::Functional,
+        Absent::Observational => DuelGame::Observational(background()?, conditioning(args, seed)),
         Absent::Baseline => {
             let Some(id) = &args.baseline else {
                 return Err(Failure::input("the baseline game needs an item: give --baseline ITEM"));
@@ -260,18 +360,33 @@ fn question(
             DuelGame::Matches(rows_in(&saved.model, items, &pairs, &matches)?)
         }
     };
-    let columns = LeftRightColumns::from_columns(saved.model.columns())?.items(saved.model.columns());
-    let groups = args.groups.as_deref().map(|text| read_groups(text, &columns)).transpose()?;
-    let named = |player: &riesz::table::Player| {
-        (player.name.clone(), player.columns.iter().map(|&j| columns[j].name.clone()).collect())
+    Ok((game, facts))
+}
+
+/// The settings of conditional distributions.
+fn conditioning(args: &Args, seed: u64) -> Conditioning {
+    let approximation = match (args.conditional_landmarks, args.cg_tol) {
+        (Some(count), _) => Approximation::Landmarks(count),
+        (_, Some(tolerance)) => Approximation::ConjugateGradients(ConjugateGradients {
+            tolerance,
+            ..ConjugateGradients::default()
+        }),
+        _ => Approximation::Exact,
     };
-    let groups = groups.map_or(Vec::new(), |groups| groups.players().iter().map(named).collect());
-    let index: ValueIndex = args.index.parse()?;
-    let (covariance, orders) = (args.covariance, args.orders);
-    Ok((
-        DuelQuestion { groups, index, covariance, permutations: orders, seed, ..DuelQuestion::new(game) },
-        facts,
-    ))
+    let ridge = args.conditional_ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
+    Conditioning { ridge, approximation, seed, ..Conditioning::default() }
+}
+
+/// Reads a table of contexts in the model's columns of contexts.
+fn contexts_for_model(path: &Path, request: &DuelRequest, model: &KernelExpansion) -> Result<Table> {
+    let columns = LeftRightColumns::from_columns(model.columns())?.contexts;
+    let contexts = model.support_points.select_columns(&columns);
+    if contexts.width() == 0 {
+        return Err(Failure::input("the model was fitted without contexts: leave --absent-contexts out"));
+    }
+    let policy = request.cells.for_model(&contexts)?;
+    let rows = request.table.source(path).open()?;
+    ModelRows::new(rows, contexts.columns(), policy, contexts.width())?.with_units_of(model).read_all()
 }
 
 /// Writes the values as a table, or the explanation as JSON.

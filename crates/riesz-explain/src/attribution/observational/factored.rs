@@ -55,11 +55,12 @@ impl AbsentFactors {
 
 /// Rows whose coalitions are evaluated with factored systems.
 pub(super) struct FactoredRows<'e, 'm> {
-    game: &'e ObservationalGame<'m>,
-    means: &'e DirectEmbeddings,
+    pub(super) game: &'e ObservationalGame<'m>,
+    pub(super) means: &'e DirectEmbeddings,
     rounds: KernelRounding,
-    count: usize,
-    conditions: ConditioningRows,
+    /// The number of rows.
+    pub(super) count: usize,
+    pub(super) conditions: ConditioningRows,
     /// For each product and player, the factor between support points and rows; `None` if `conditions` has
     /// it.
     present: Vec<Option<Vec<Vec<f64>>>>,
@@ -67,13 +68,14 @@ pub(super) struct FactoredRows<'e, 'm> {
 
 /// Scratch memory that a thread keeps between coalitions.
 #[derive(Default)]
-struct Memory {
-    system: System,
+pub(super) struct Memory {
+    pub(super) system: System,
     /// The right-hand sides and then the solutions of the system, size × rows.
-    weights: Vec<f64>,
-    absent: Vec<f64>,
+    pub(super) weights: Vec<f64>,
+    pub(super) absent: Vec<f64>,
     present: Vec<f64>,
-    scaled: Vec<f64>,
+    /// The present factors times the coefficients, support points × (outputs × rows).
+    pub(super) scaled: Vec<f64>,
     averaged: Vec<f64>,
 }
 
@@ -100,7 +102,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
 
     /// Factors the coalition's system, and writes its right-hand sides to `weights`; returns their norms by
     /// row.
-    fn factor(&self, coalition: &Coalition, memory: &mut Memory) -> Result<Vec<f64>> {
+    pub(super) fn factor(&self, coalition: &Coalition, memory: &mut Memory) -> Result<Vec<f64>> {
         let (means, present, stop) = (self.means, coalition.present(), &self.game.stop);
         means.prepare(present, &mut memory.system, stop)?;
         memory.weights.resize(means.size() * self.count, 0.0);
@@ -273,14 +275,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             return Ok(());
         }
         self.present_factors(t, present, memory);
-        memory.scaled.clear();
-        for o in 0..m {
-            let coef = model.coef.column(o);
-            for factors in memory.present.chunks_exact(n) {
-                let scaled = factors.iter().zip(&coef).map(|(f, c)| f * c * product.scale);
-                memory.scaled.extend(scaled);
-            }
-        }
+        self.scale_present(product, memory);
         let mut largest = 0.0_f64;
         let (size, columns) = (means.size(), self.count * m);
         // Projecting the absent factors of all support points first takes fewer operations if there are many
@@ -331,9 +326,22 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         Ok(())
     }
 
+    /// Multiplies the present factors by the coefficients and the product's scale, into `scaled`.
+    pub(super) fn scale_present(&self, product: &Product, memory: &mut Memory) {
+        let model = self.game.model;
+        memory.scaled.clear();
+        for o in 0..model.outputs() {
+            let coef = model.coef.column(o);
+            for factors in memory.present.chunks_exact(model.support_points.rows()) {
+                let scaled = factors.iter().zip(&coef).map(|(f, c)| f * c * product.scale);
+                memory.scaled.extend(scaled);
+            }
+        }
+    }
+
     /// Computes product `t`'s products of absent factors into `absent`: support points × a block of reference
     /// rows.
-    fn absent_factors(
+    pub(super) fn absent_factors(
         &self,
         t: usize,
         product: &Product,
@@ -356,7 +364,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
     }
 
     /// Computes product `t`'s products of present factors into `present`: support points × rows.
-    fn present_factors(&self, t: usize, present: &[bool], memory: &mut Memory) {
+    pub(super) fn present_factors(&self, t: usize, present: &[bool], memory: &mut Memory) {
         memory.present.resize(self.game.model.support_points.rows() * self.count, 0.0);
         match &self.present[t] {
             // The embedding's factors are the model's, and its reference rows the support points.

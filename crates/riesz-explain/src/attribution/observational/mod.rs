@@ -15,6 +15,7 @@
 //! For a black-box function, which has no kernel, [`imputation`] fills in absent features.
 
 mod bounds;
+mod conditioning;
 pub(crate) mod covariance;
 mod factored;
 pub(crate) mod imputation;
@@ -24,6 +25,7 @@ mod normal;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub(crate) use conditioning::ConditioningCovariance;
 use rayon::prelude::*;
 
 use super::player_contributions::weighted_coalitions;

@@ -9,7 +9,7 @@ use crate::attribution::part_coalition_values::{PresentProducts, blocks, means};
 use crate::control::check_cancelled;
 use crate::embedding::{ConditionalMeanEmbeddings, Conditioning};
 use crate::error::{Error, Result};
-use crate::game::{Background, ReferenceRows};
+use crate::game::{Part, ReferenceRows};
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::{ColumnRanges, Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
@@ -23,6 +23,8 @@ const NUMBERS: usize = 1 << 26;
 
 /// The distribution of a part's absent columns; parts with the same distribution share one source.
 pub(super) struct Source {
+    /// The part's columns; of several parts with this source, the first part's.
+    pub(super) names: Vec<Column>,
     /// For each column of the part, its player.
     pub(super) owner: Vec<usize>,
     /// Rows of the part's columns.
@@ -62,12 +64,13 @@ pub(super) struct ViewSide {
 }
 
 impl DomainMeans {
-    /// Computes the sizes and, if they do not depend on the explained row, the means.
+    /// Computes the sizes and, with `tables` and if they do not depend on the explained row, the means for
+    /// all coalitions.
     pub(super) fn precomputed(
         mut self,
         domain: &DistinctRows,
         sources: &[Source],
-        players: usize,
+        (players, tables): (usize, bool),
         stop: &AtomicBool,
     ) -> Result<Self> {
         let Some(source) = self.source.map(|s| &sources[s]) else { return Ok(self) };
@@ -92,7 +95,7 @@ impl DomainMeans {
             }
             Ok(max_sizes)
         };
-        if source.conditional.is_some() {
+        if source.conditional.is_some() || !tables {
             let sizes = products.iter().map(largest).collect::<Result<_>>()?;
             drop(products);
             self.largest = sizes;
@@ -136,6 +139,8 @@ impl DomainMeans {
         domain.kernel.split(domain.rows.columns(), &self.owner)
     }
 
+    /// Returns the sizes of the domain's kernel at a row, which bound its rounding errors, and the kernel if
+    /// all columns are always present.
     pub(super) fn side(
         &self,
         domain: &DistinctRows,
@@ -152,10 +157,9 @@ impl DomainMeans {
         for row in &self.rows {
             ranges.v.iter_mut().zip(row).for_each(|(r, v)| *r = [r[0].min(*v), r[1].max(*v)]);
         }
-        let (mut factors, mut size) = (vec![1.0; players * rows], vec![1.0; rows]);
+        let mut size = vec![1.0; rows];
         let products = self.products(domain)?;
         for (q, product) in products.iter().enumerate() {
-            factors.fill(1.0);
             let mut top = vec![product.scale.abs(); rows];
             for (k, &player) in product.players.iter().enumerate() {
                 product.size(isa, k, columns, x, &mut size);
@@ -164,16 +168,9 @@ impl DomainMeans {
                     continue;
                 }
                 let range = player * rows..(player + 1) * rows;
-                product.factor(isa, k, columns, x, &mut factors[range.clone()]);
                 for ((top, point_size), other) in top.iter_mut().zip(&size).zip(&self.largest[q][range]) {
                     *top *= point_size.max(*other);
                 }
-            }
-            if self.source.is_some() {
-                let mut present = PresentProducts::default();
-                present.fill(&factors, rows);
-                side.present.push(present);
-                side.scales.push(product.scale);
             }
             add_to(&mut side.tops, &top);
             let (_, precision) = product.precision(&ranges);
@@ -182,28 +179,60 @@ impl DomainMeans {
             side.tiny = side.tiny.max((players + 1) as f64 * precision.tiny * precision.top.max(1.0));
         }
         if self.source.is_none() {
-            let mut out = vec![0.0; rows];
-            domain.kernel.row(isa, columns, x, &mut Vec::new(), &mut out);
-            side.always = Some(out);
+            side.always = Some(self.kernel_at(domain, x, isa));
         }
         Ok(side)
+    }
+
+    /// Adds to a side the products of the present players' factors of all coalitions.
+    pub(super) fn fill_present(
+        &self,
+        domain: &DistinctRows,
+        x: &[f64],
+        players: usize,
+        isa: Isa,
+        side: &mut ViewSide,
+    ) -> Result<()> {
+        if self.source.is_none() {
+            return Ok(());
+        }
+        let (rows, columns) = (domain.rows.rows(), Columns::from_row(&domain.rows, 0));
+        let mut factors = vec![1.0; players * rows];
+        for product in &self.products(domain)? {
+            factors.fill(1.0);
+            for (k, &player) in product.players.iter().enumerate() {
+                product.factor(isa, k, columns, x, &mut factors[player * rows..(player + 1) * rows]);
+            }
+            let mut present = PresentProducts::default();
+            present.fill(&factors, rows);
+            side.present.push(present);
+            side.scales.push(product.scale);
+        }
+        Ok(())
+    }
+
+    /// Evaluates the domain's kernel between a row and each row of the domain.
+    pub(super) fn kernel_at(&self, domain: &DistinctRows, x: &[f64], isa: Isa) -> Vec<f64> {
+        let mut out = vec![0.0; domain.rows.rows()];
+        domain.kernel.row(isa, Columns::from_row(&domain.rows, 0), x, &mut Vec::new(), &mut out);
+        out
     }
 }
 
 /// Returns the columns of each background, and the columns that are in no background.
 pub(super) fn columns_of_parts(
     model: &KernelExpansion,
-    backgrounds: &[Background],
+    parts: &[Part],
 ) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
     let width = model.support_points.width();
-    let columns_of_background = |background: &Background| -> Vec<usize> {
-        let has_column = |j: &usize| background.rows.index_of(&model.columns()[*j].name).is_ok();
+    let columns_of_part = |part: &Part| -> Vec<usize> {
+        let has_column = |j: &usize| part.background.rows.index_of(&model.columns()[*j].name).is_ok();
         (0..width).filter(has_column).collect()
     };
-    let columns: Vec<Vec<usize>> = backgrounds.iter().map(columns_of_background).collect();
+    let columns: Vec<Vec<usize>> = parts.iter().map(columns_of_part).collect();
     let all_columns = columns.concat();
     let twice = (0..width).any(|j| all_columns.iter().filter(|k| **k == j).count() > 1);
-    let actual: usize = backgrounds.iter().map(|b| b.rows.width()).sum();
+    let actual: usize = parts.iter().map(|part| part.background.rows.width()).sum();
     if twice || all_columns.len() != actual {
         let why = "each column of a background must be a column of the model, and be in no other background";
         return Err(Error::shape("the backgrounds of all parts", "columns", all_columns.len(), actual, why));

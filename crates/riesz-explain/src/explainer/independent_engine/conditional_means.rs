@@ -7,13 +7,13 @@ use rayon::prelude::*;
 
 use super::IndependentPartsEngine;
 use super::absent_means::{DomainMeans, Source};
+use super::part_game::PartGame;
 use crate::attribution::coalition_tables::restricted_coalition;
 use crate::attribution::part_coalition_values::in_blocks;
 use crate::control::check_cancelled;
 use crate::embedding::{ConditionalMeanEmbeddings, multiply, split};
 use crate::error::Result;
 use crate::kernel::player_products::PlayerProduct;
-use crate::kernel_model::parts::key;
 use crate::linalg::Matrix;
 use crate::simd::Lanes;
 use crate::table::Table;
@@ -34,7 +34,7 @@ pub(super) struct ConditionalMeans {
 pub(super) type CoalitionMeans = (Option<Vec<Vec<Matrix>>>, Vec<[f64; 2]>);
 
 /// For each product and player, the factor between reference rows and support points.
-type ProductFactors = Vec<Vec<Vec<f64>>>;
+pub(super) type ProductFactors = Vec<Vec<Vec<f64>>>;
 
 impl IndependentPartsEngine<'_> {
     /// Returns, for each source, the means that depend on these rows; `None` for sources without conditional
@@ -45,21 +45,10 @@ impl IndependentPartsEngine<'_> {
     ) -> Result<Vec<Option<ConditionalMeans>>> {
         let source_means = |(s, source): (usize, &Source)| {
             let Some(means) = &source.conditional else { return Ok(None) };
-            let (mut numbers, mut distinct) = (HashMap::new(), Vec::new());
-            for x in rows {
-                for (columns, _) in
-                    self.columns.iter().zip(&self.source_of_part).filter(|(_, from)| **from == Some(s))
-                {
-                    let part_values: Vec<f64> = columns.iter().map(|&j| x[j]).collect();
-                    numbers.entry(key(&part_values)).or_insert_with(|| {
-                        distinct.push(part_values);
-                        distinct.len() - 1
-                    });
-                }
-            }
+            let (numbers, distinct) = self.game.distinct_rows(s, rows);
             self.conditional_means_of_source(s, means, numbers, &distinct).map(Some)
         };
-        self.sources.iter().enumerate().map(source_means).collect()
+        self.game.sources.iter().enumerate().map(source_means).collect()
     }
 
     /// Returns the means given each coalition's columns, for the distinct rows of source `s`.
@@ -70,13 +59,13 @@ impl IndependentPartsEngine<'_> {
         numbers: HashMap<Vec<u64>, usize>,
         distinct: &[Vec<f64>],
     ) -> Result<ConditionalMeans> {
-        let (source, players) = (&self.sources[s], self.active_players());
+        let (source, players) = (&self.game.sources[s], self.game.active_players());
         let part_players: Vec<usize> = (0..players).filter(|p| source.owner.contains(p)).collect();
         let x = Table::from_named_rows(means.learnt().rows.columns().to_vec(), distinct)?;
-        let factors = self.reference_factors(s, &part_players)?;
+        let factors = self.game.reference_factors(s, &part_players)?;
         let coalition_means = |coalition: usize| {
             let present: Vec<bool> = (0..part_players.len()).map(|k| coalition >> k & 1 == 1).collect();
-            self.coalition_means(means, &present, &x, &factors)
+            self.game.coalition_means(means, &present, &x, &factors)
         };
         let means_by_coalition: Vec<CoalitionMeans> = (0..1_usize << part_players.len())
             .into_par_iter()
@@ -84,7 +73,7 @@ impl IndependentPartsEngine<'_> {
             .map(coalition_means)
             .collect::<Result<_>>()?;
         let of_row = |g: usize, q: usize, r: usize| {
-            in_blocks(players, self.domain(&self.domain_means[g]).rows.rows(), |coalition, out| {
+            in_blocks(players, self.game.domain(&self.game.domain_means[g]).rows.rows(), |coalition, out| {
                 match &means_by_coalition[restricted_coalition(coalition, &part_players)].0 {
                     Some(coalition_means) => out.copy_from_slice(coalition_means[g][q].row(r)),
                     None => out.fill(1.0),
@@ -95,7 +84,7 @@ impl IndependentPartsEngine<'_> {
             let product = |q: usize| (0..distinct.len()).into_par_iter().map(|r| of_row(g, q, r)).collect();
             (0..factors[g].len()).map(product).collect()
         };
-        let means = (0..self.domain_means.len()).map(domain_means).collect();
+        let means = (0..self.game.domain_means.len()).map(domain_means).collect();
         let largest = |r: usize| {
             means_by_coalition.iter().fold([1.0_f64, 0.0], |max_sizes, (_, weight_sizes)| {
                 [max_sizes[0].max(weight_sizes[r][0]), max_sizes[1].max(weight_sizes[r][1])]
@@ -103,10 +92,12 @@ impl IndependentPartsEngine<'_> {
         };
         Ok(ConditionalMeans { numbers, means, mean_errors: (0..distinct.len()).map(largest).collect() })
     }
+}
 
+impl PartGame<'_> {
     /// Returns the factors between the reference rows of source `s` and the support points, by domain mean,
     /// product and player of the part.
-    fn reference_factors(&self, s: usize, part_players: &[usize]) -> Result<Vec<ProductFactors>> {
+    pub(super) fn reference_factors(&self, s: usize, part_players: &[usize]) -> Result<Vec<ProductFactors>> {
         let players = self.active_players();
         let domain_factors = |ground: &DomainMeans| -> Result<ProductFactors> {
             if ground.source != Some(s) {
@@ -124,7 +115,7 @@ impl IndependentPartsEngine<'_> {
     }
 
     /// Returns the means given the columns of a coalition of the part's players, for the rows of `x`.
-    fn coalition_means(
+    pub(super) fn coalition_means(
         &self,
         means: &ConditionalMeanEmbeddings,
         present: &[bool],

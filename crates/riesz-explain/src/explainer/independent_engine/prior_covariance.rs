@@ -76,6 +76,7 @@ impl IndependentPartsEngine<'_> {
     fn view_pairs(&self, mirror: Option<&[usize]>) -> (Vec<ViewPair>, Vec<Product>) {
         let face = |columns: Vec<usize>| {
             let part = self
+                .game
                 .columns
                 .iter()
                 .position(|part_columns| columns.first().is_some_and(|j| part_columns.contains(j)));
@@ -83,19 +84,21 @@ impl IndependentPartsEngine<'_> {
         };
         let mut face_pairs: Vec<ViewPair> = Vec::new();
         let mut products = Vec::new();
-        for (term, sparse_term) in self.model.kernel.terms.iter().zip(&self.parts.terms) {
+        for (term, sparse_term) in self.game.model.kernel.terms.iter().zip(&self.game.parts.terms) {
             if sparse_term.sides.is_empty() {
                 continue;
             }
             for (sign, mirror) in [(1.0, None)].into_iter().chain(mirror.map(|mirror| (-1.0, Some(mirror)))) {
                 let pair_index = |view: &usize| {
-                    let (view, ground) =
-                        (&self.parts.views[*view], &self.domain_means[self.means_of_view[*view]]);
+                    let (view, ground) = (
+                        &self.game.parts.views[*view],
+                        &self.game.domain_means[self.game.means_of_view[*view]],
+                    );
                     let other =
                         mirror.map_or(view.columns.clone(), |m| view.columns.iter().map(|&j| m[j]).collect());
                     let faces = [face(view.columns.clone()), face(other)];
-                    let part_players = self.source_of_part[view.part]
-                        .map_or(Vec::new(), |s| players_of(&self.sources[s].owner));
+                    let part_players = self.game.source_of_part[view.part]
+                        .map_or(Vec::new(), |s| players_of(&self.game.sources[s].owner));
                     let (domain, owner) = (view.domain, ground.owner.clone());
                     let face_pair = ViewPair { domain, faces, owner, part_players };
                     let existing = face_pairs.iter().position(|m| *m == face_pair);
@@ -176,7 +179,7 @@ impl IndependentPartsEngine<'_> {
     /// The number of reference rows of each column view.
     fn references(&self, face_pair: &ViewPair) -> [usize; 2] {
         let reference_count = |face: &ColumnView| {
-            self.source_of_part[face.part].map_or(0, |s| self.sources[s].reference.rows.len())
+            self.game.source_of_part[face.part].map_or(0, |s| self.game.sources[s].reference.rows.len())
         };
         [reference_count(&face_pair.faces[0]), reference_count(&face_pair.faces[1])]
     }
@@ -186,12 +189,12 @@ impl IndependentPartsEngine<'_> {
         let numbers_per_row =
             |m: &ViewPair| m.pairs() + (self.references(m).iter().sum::<usize>() << m.part_players.len());
         let face_pairs: usize = self.view_pairs(mirror).0.iter().map(numbers_per_row).sum();
-        let columns = self.model.support_points.rows() * self.groups.players().len();
+        let columns = self.game.model.support_points.rows() * self.game.groups.players().len();
         (NUMBERS / (face_pairs + columns).max(1)).clamp(1, 64)
     }
 
     fn cross_kernel(&self, face_pair: &ViewPair, data: &Table) -> Result<CrossKernel> {
-        let domain = &self.parts.domains[face_pair.domain];
+        let domain = &self.game.parts.domains[face_pair.domain];
         let names = domain.rows.columns();
         let rows = |face: &ColumnView| -> Result<Table> {
             let values = face.columns.iter().flat_map(|&j| data.column(j)).copied().collect();
@@ -203,8 +206,9 @@ impl IndependentPartsEngine<'_> {
             return Ok(CrossKernel::Rows(domain.kernel.cross_gram(&rows_of_first, &other)));
         }
         let reference = |face: &ColumnView| -> Result<Table> {
-            let rows = self.source_of_part[face.part].map_or(&[][..], |s| &self.sources[s].reference.rows);
-            let position = |j: &usize| self.columns[face.part].iter().position(|column| column == j);
+            let rows =
+                self.game.source_of_part[face.part].map_or(&[][..], |s| &self.game.sources[s].reference.rows);
+            let position = |j: &usize| self.game.columns[face.part].iter().position(|column| column == j);
             let positions: Vec<usize> = face.columns.iter().filter_map(position).collect();
             let values = positions.iter().flat_map(|&k| rows.iter().map(move |row| row[k])).collect();
             Table::from_column_major(names.to_vec(), rows.len(), values)
@@ -212,7 +216,7 @@ impl IndependentPartsEngine<'_> {
         let (own_reference, other_reference) = (reference(first)?, reference(second)?);
         let other = (first != second).then_some((&other_reference, &other));
         let mixed_product = |product: &PlayerProduct<'_>| {
-            let player_kernels = product.kernels(self.active_players());
+            let player_kernels = product.kernels(self.game.active_players());
             let kernels: Vec<Kernel> =
                 face_pair.part_players.iter().map(|&p| player_kernels[p].clone()).collect();
             (product.scale, MixedKernels::new(&kernels, (&own_reference, &rows_of_first), other))
@@ -238,14 +242,14 @@ impl IndependentPartsEngine<'_> {
         let [first, second] = &face_pair.faces;
         let face_weights = |face: &ColumnView, row: usize| {
             let (part_weights, source) =
-                (&weights[face.part], self.source_of_part[face.part].map(|s| &self.sources[s]));
+                (&weights[face.part], self.game.source_of_part[face.part].map(|s| &self.game.sources[s]));
             move |set: usize| match part_weights {
                 Some(weights_by_set) => weights_by_set[set].row(row),
                 None => source.map_or(&[][..], |source| &source.reference.weights),
             }
         };
         let terms_of_union = |union: usize| -> Result<Vec<Vec<f64>>> {
-            check_cancelled(&self.stop)?;
+            check_cancelled(&self.game.stop)?;
             let pair_index = PairIndex::new(union);
             let mut out = vec![vec![0.0; PairIndex::count(union)]; pairs.len()];
             for (scale, mixtures) in products {
@@ -276,10 +280,10 @@ impl IndependentPartsEngine<'_> {
         tables: &[(&UnionTerms, bool)],
         coefficients: &[Vec<f64>],
     ) -> Result<Matrix> {
-        let players = self.active_players();
+        let players = self.game.active_players();
         let mut out = [Matrix::zeros(players, players)];
         add_over_unions(players, &mut out, |union, sums| {
-            check_cancelled(&self.stop)?;
+            check_cancelled(&self.game.stop)?;
             let mut product_terms = Vec::new();
             let pair_index = PairIndex::new(union);
             let pairs_with_tables = face_pairs.iter().zip(tables);
@@ -305,25 +309,27 @@ impl IndependentPartsEngine<'_> {
     /// Returns, for each part, the weights of its reference rows.
     fn weights(&self, data: &Table) -> Result<Vec<Weights>> {
         let n = data.rows();
-        let mut out: Vec<Weights> = self.columns.iter().map(|_| None).collect();
-        for (s, source) in self.sources.iter().enumerate() {
+        let mut out: Vec<Weights> = self.game.columns.iter().map(|_| None).collect();
+        for (s, source) in self.game.sources.iter().enumerate() {
             let Some(means) = &source.conditional else { continue };
             // Parts that share a source are computed together.
-            let parts: Vec<usize> =
-                (0..self.source_of_part.len()).filter(|&p| self.source_of_part[p] == Some(s)).collect();
+            let parts: Vec<usize> = (0..self.game.source_of_part.len())
+                .filter(|&p| self.game.source_of_part[p] == Some(s))
+                .collect();
             let names = means.learnt().rows.columns().to_vec();
-            let column = |k: usize| parts.iter().flat_map(move |&p| data.column(self.columns[p][k])).copied();
+            let column =
+                |k: usize| parts.iter().flat_map(move |&p| data.column(self.game.columns[p][k])).copied();
             let values = (0..names.len()).flat_map(column).collect();
             let x = Table::from_column_major(names, parts.len() * n, values)?;
             let player_count = players_of(&source.owner).len();
             let grand = (1_usize << player_count) - 1;
             let coalition_weights = |coalition: usize| -> Result<Matrix> {
-                check_cancelled(&self.stop)?;
+                check_cancelled(&self.game.stop)?;
                 // The grand coalition is the row itself for any weights that sum to 1.
                 let present = (0..player_count)
                     .map(|k| coalition < grand && coalition >> k & 1 == 1)
                     .collect::<Vec<_>>();
-                Ok(means.weights(&present, &x, &self.stop)?.matrix.transpose())
+                Ok(means.weights(&present, &x, &self.game.stop)?.matrix.transpose())
             };
             let weights_by_coalition =
                 (0..=grand).into_par_iter().map(coalition_weights).collect::<Result<Vec<Matrix>>>()?;

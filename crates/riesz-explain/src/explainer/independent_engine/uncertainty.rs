@@ -17,7 +17,7 @@ use crate::table::Table;
 impl IndependentPartsEngine<'_> {
     /// Checks that values have a covariance under the prior of f.
     pub(super) fn check_prior(&self, mirror: Option<&[usize]>) -> Result<()> {
-        let players = self.active_players();
+        let players = self.game.active_players();
         if players > MOST_PLAYERS {
             let allowed = format!(
                 "the game of independent parts has covariances for at most {MOST_PLAYERS} features, and \
@@ -25,13 +25,14 @@ impl IndependentPartsEngine<'_> {
             );
             return Err(Error::parameter("covariance", true, allowed));
         }
-        check_mirror(&self.groups, mirror)?;
+        check_mirror(&self.game.groups, mirror)?;
         let Some(mirror) = mirror else { return Ok(()) };
-        for columns in &self.columns {
+        for columns in &self.game.columns {
             let mut other: Vec<usize> = columns.iter().map(|&j| mirror[j]).collect();
             other.sort_unstable();
-            if !self.columns.contains(&other) {
-                let names: Vec<&str> = columns.iter().map(|&j| &self.model.columns()[j].name[..]).collect();
+            if !self.game.columns.contains(&other) {
+                let names: Vec<&str> =
+                    columns.iter().map(|&j| &self.game.model.columns()[j].name[..]).collect();
                 let allowed = "covariances of values of duels need parts whose columns swap with those of \
                                one part: give each item its own background, or both items one background";
                 return Err(Error::parameter("part", names.join(", "), allowed));
@@ -43,9 +44,9 @@ impl IndependentPartsEngine<'_> {
     /// Returns a matrix (points × rows) for each of `players`: the contribution of a coefficient 1 of each
     /// support point to the player's value.
     pub(super) fn player_functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
-        player_measure(self.question.index, &self.plan.recipe)?;
-        let data = rows.align_to(self.model.columns())?;
-        let (columns, count) = (self.columns(&data)?, self.groups.players().len());
+        player_measure(self.game.question.index, &self.plan.recipe)?;
+        let data = rows.align_to(self.game.model.columns())?;
+        let (columns, count) = (self.columns(&data)?, self.game.groups.players().len());
         let points: Vec<usize> = (0..columns.rows()).collect();
         let player_columns = |player: &usize| (*player..columns.cols()).step_by(count).collect::<Vec<_>>();
         Ok(players.iter().map(|player| columns.select(&points, &player_columns(player))).collect())
@@ -54,9 +55,9 @@ impl IndependentPartsEngine<'_> {
     /// Returns the covariance of the values of each row under `posterior`, rows × outputs × players ×
     /// players.
     pub(super) fn row_covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
-        let players = self.groups.players().len();
+        let players = self.game.groups.players().len();
         let batch_size = self.rows_with_covariances(posterior.mirror());
-        by_coalitions(rows, (players, batch_size), posterior, self.control(), |rows, pairs| {
+        by_coalitions(rows, (players, batch_size), posterior, self.game.control(), |rows, pairs| {
             self.value_functionals(rows, posterior.mirror(), pairs)
         })
     }
@@ -70,9 +71,9 @@ impl IndependentPartsEngine<'_> {
         mirror: Option<&[usize]>,
         pairs: RowPairs,
     ) -> Result<Functionals> {
-        player_measure(self.question.index, &self.plan.recipe)?;
-        let data = rows.align_to(self.model.columns())?;
-        let (n, count) = (data.rows(), self.groups.players().len());
+        player_measure(self.game.question.index, &self.plan.recipe)?;
+        let data = rows.align_to(self.game.model.columns())?;
+        let (n, count) = (data.rows(), self.game.groups.players().len());
         let pairs = pairs.row_pairs(n);
         let blocks = match pairs.is_empty() {
             true => Vec::new(),
@@ -106,7 +107,7 @@ impl IndependentPartsEngine<'_> {
     /// Returns the functionals at support points, points × (rows × players).
     fn columns(&self, data: &Table) -> Result<Matrix> {
         let (n, coefficient, points) =
-            (data.rows(), self.groups.players().len(), self.model.support_points.rows());
+            (data.rows(), self.game.groups.players().len(), self.game.model.support_points.rows());
         let coefficients = self.plan.weighing.coalition_coefficients();
         // The coefficients of each block's coalitions, by block and player.
         let lane_coefficients = |block: usize, j: usize| -> [f64; LANES] {
@@ -114,26 +115,27 @@ impl IndependentPartsEngine<'_> {
                 coefficients.get(block * LANES + l).map_or(0.0, |coefficients| coefficients[j])
             })
         };
-        let blocks = blocks(self.active_players());
+        let blocks = blocks(self.game.active_players());
         let block_coefficients: Vec<Vec<[f64; LANES]>> = (0..blocks)
-            .map(|block| (0..self.active_players()).map(|j| lane_coefficients(block, j)).collect())
+            .map(|block| (0..self.game.active_players()).map(|j| lane_coefficients(block, j)).collect())
             .collect();
         let mut out = Matrix::zeros(points, n * coefficient);
         for chunk in row_batches(n, self.rows_at_once()) {
             let rows = data.row_vectors(chunk.iter().copied());
             let conditional = self.conditional_means_of_rows(&rows)?;
             let row_functionals = |x: &Vec<f64>| {
-                check_cancelled(&self.stop)?;
+                check_cancelled(&self.game.stop)?;
                 let (mut evaluation, mut sums) =
-                    (self.evaluate(x, &conditional)?, Matrix::zeros(points, self.active_players()));
+                    (self.evaluate(x, &conditional)?, Matrix::zeros(points, self.game.active_players()));
                 for (block, coefficients) in block_coefficients.iter().enumerate() {
                     self.average(&mut evaluation, block);
-                    for (term, sparse_term) in self.model.kernel.terms.iter().zip(&self.parts.terms) {
+                    for (term, sparse_term) in self.game.model.kernel.terms.iter().zip(&self.game.parts.terms)
+                    {
                         // A term without factors is the same for all coalitions, so it does not contribute to
                         // values.
                         let Some((first, remaining)) = sparse_term.sides.split_first() else { continue };
                         let number = |view: usize, i: usize| -> &Lanes {
-                            &evaluation.numbers[view][self.parts.views[view].rows[i] as usize]
+                            &evaluation.numbers[view][self.game.parts.views[view].rows[i] as usize]
                         };
                         for i in 0..points {
                             let mut product = number(*first, i).0.map(|v| term.scale * v);
