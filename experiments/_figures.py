@@ -22,10 +22,12 @@ def chosen(parts: dict) -> argparse.ArgumentParser:
     return parser
 
 
-def run(parts: dict, options: argparse.Namespace, name: str, count: int, text: str) -> None:
+def run(
+    parts: dict, options: argparse.Namespace, name: str, count: int, text: str, columns: int | None = None
+) -> None:
     """Runs the requested parts, prints the table of each part when it is done, and saves a figure of
     ``count`` panels that they share."""
-    figure, axes = panels(count)
+    figure, axes = panels(count, columns=columns)
     for part in (part for key, part in parts.items() if not options.parts or key in options.parts):
         report = part(options, axes)
         print(report, flush=True)
@@ -48,10 +50,13 @@ def arguments(doc: str, parents: tuple[argparse.ArgumentParser, ...] = ()) -> ar
     return options
 
 
-def panels(count: int, height: float = 3.4):
-    """A figure with a row of axes."""
-    figure, axes = plt.subplots(1, count, figsize=(4.2 * count, height), constrained_layout=True)
-    axes = [axes] if count == 1 else list(axes)
+def panels(count: int, height: float = 3.4, columns: int | None = None):
+    """A figure with ``count`` axes in rows of ``columns``, by default in one row."""
+    columns = min(columns or count, count)
+    rows = -(-count // columns)
+    size = (4.2 * columns, height * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, constrained_layout=True, squeeze=False)
+    axes = list(axes.ravel())
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25, linewidth=0.6)

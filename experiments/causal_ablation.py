@@ -1,8 +1,8 @@
 """An ablation of causal data fusion (Chau 2023, figures 4.5, B.1 and B.2): the contribution of each study
 to the uncertainty of an effect, and effects where study 2 has no rows.
 
-    python experiments/causal_ablation.py [picture] [levels] [support] [--full] [--seeds COUNT] [--draws
-    COUNT]
+    python experiments/causal_ablation.py [picture] [methods] [levels] [support] [--full] [--seeds COUNT]
+    [--draws COUNT]
 
 The published figures have no numbers. X ~ N(0, 2²), Y = X cos πX, T = .5 Y cos Y, 100 rows each. The
 source doesn't specify the noise, here .3, and the range of mediators in study 2, here -2 to 6, and also -2
@@ -16,15 +16,20 @@ mediators inside by .5 or more). These are the part of study 2 where study 1 lea
 .6 outside study 2, and the part of study 1 where |X| is above 5. Medians are over data sets. The curves of
 the first data set are in causal_ablation.csv.
 
-levels: coverage at 1, 2 … 99 % of 41 treatments between the 2.5 % and 97.5 % quantiles of study 1. Only
-study 2 (IMP) and only study 1 (BayesIME) are bands of that part of the variance alone. Both are around the
-mean of riesz with its best hyper-parameters, without averaging over them. The bootstrap uses two Gaussian
-processes of scikit-learn (200 replications), with the residuals of the first, which it regards as additive
-and homoscedastic, as they are here, or without them. BayesIMP is that of the source, corrected, with the
-same hyper-parameters and a normal measure of mediators with the source's mass, through landmarks (jitter
-1e-4) and by integrals. criterion: riesz covers at least .90 at 95 %, and the mean deviation over levels is
-at most .08. A band is worse than that of riesz if its mean deviation is larger by two standard errors
-(over bootstrap samples of data sets).
+methods: the panels of figure 4.5, which are the sampling baseline (_sampling_baseline.py) and the source's
+IME, IMP, BayesIME and BayesIMP by the printed formulas (_mean_processes.py), for the first data set; and for
+each method the same ratios of variances as above. Published: the band of sampling is uniform. Kernels of the
+outcome come from the evidence, those of the embedding from left-out rows.
+
+levels: coverage at 1, 2 … 99 % of 41 treatments between the 2.5 % and 97.5 % quantiles of study 1, for the
+same methods. Sampling has the standard deviation of all its draws, or that of means over mediators. "4.13" is
+BayesIMP with the published evidence for the embedding, and "integrals" BayesIMP without landmarks, with two
+jitters; with "ν of rows" the measure of mediators is the rows of both studies. Both have the hyper-parameters
+of riesz. The bootstrap uses two Gaussian processes of scikit-learn (200 replications), with the residuals of
+the first, which it regards as additive and homoscedastic, as they are here, or without them.
+criterion: riesz covers at least .90 at 95 %, and the mean deviation over levels is at most .08. A band is
+worse than that of riesz if its mean deviation is larger by two standard errors (over bootstrap samples of
+data sets).
 
 support: X ~ U[-4, 4], Y = 1.5 X, T = sin 2Y, noise .1, study 2 only where |Y| is below 1.5, 100 rows each.
 Published: the extrapolation is "nicely captured". criterion: the error of the mean is nowhere more than 3
@@ -37,11 +42,14 @@ Full: 100 data sets instead of 30.
 import argparse
 import warnings
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from _bootstrap import bootstrap_of_regressions
 from _causal_worlds import ablation
 from _figures import COLOURS, arguments, chosen, criterion_text, run, table
+from _mean_processes import mean_processes
+from _sampling_baseline import sampled_effect
 from scipy.special import ndtri
 
 import riesz
@@ -95,9 +103,7 @@ def picture(options, axes):
                     truth(grid),
                     f"study 2 from {low} to {high}",
                 )
-                landmarks = as_published(effect, fused(studies, seed, 0), grid, studies)[
-                    "BayesIMP, landmarks"
-                ]
+                landmarks = as_published(fused(studies, seed, 0), grid, studies)
                 axes[2 * place + 1].plot(
                     grid, landmarks.std**2, "k:", linewidth=0.9, label="BayesIMP, in all"
                 )
@@ -141,6 +147,46 @@ def _drawn(curve, stack, grid, effect, truth, title):
     stack.legend(fontsize=7)
 
 
+def methods(options, axes):
+    grid = np.linspace(-6, 6, 241)
+    led, ratios = grid * np.cos(np.pi * grid), {}
+    outside = (led < -2.6) | (led > 6.6)
+    inside = (led > -1.5) & (led < 5.5) & (np.abs(grid) <= 3)
+    for seed in range(options.seeds):
+        studies, truth = ablated(np.random.default_rng(FIRST_SEED + seed), -2, 6)
+        effect = fused(studies, seed, options.draws).effect(grid)
+        bands = {**source_bands(studies, grid, seed), "riesz": (effect.mean, effect.std)}
+        unmatched = outside & (np.abs(grid) <= np.abs(studies[0]["x"]).max())
+        for name, (_, sd) in bands.items():
+            regions = [sd[unmatched], sd[np.abs(grid) > 5], sd[inside]]
+            ratios.setdefault(name, []).append([np.median(region) ** 2 for region in regions])
+        if seed == 0:
+            shown = [name for name in bands if name != "sampling, means"]
+            for axis, name in zip(axes[6:], shown):
+                _banded(axis, grid, *bands[name], truth(grid), studies[0]["x"], name)
+    lines = []
+    for name, variances in ratios.items():
+        unmatched, unobserved, matched = np.array(variances).T
+        if name != "IME":
+            quotients = [np.median(unmatched / matched), np.median(unobserved / matched)]
+            lines.append([name, *(f"{quotient:.1f}" for quotient in quotients), np.sqrt(np.median(matched))])
+    header = ["method", "unmatched : matched", "\\|X\\| > 5 : matched", "sd where matched"]
+    text = f"\n\nVariance of each method, study 2 from -2 to 6, medians over {options.seeds} data sets\n\n"
+    return text + table(header, lines)
+
+
+def _banded(axis, grid, mean, sd, truth, x, title):
+    """Draws a 95 % band, the truth, and a histogram of the treatments of study 1."""
+    axis.fill_between(grid, mean - 1.96 * sd, mean + 1.96 * sd, color=COLOURS[0], alpha=0.25)
+    axis.plot(grid, mean, color=COLOURS[0], label="mean, 95 % band")
+    axis.plot(grid, truth, "k--", linewidth=0.9, label="truth")
+    counts, edges = np.histogram(x, bins=40, range=(-6, 6))
+    axis.bar(edges[:-1], counts * 2 / counts.max(), 0.3, bottom=-8, align="edge", color=COLOURS[3])
+    axis.set_ylim(-8, 8)
+    axis.set_title(title, fontsize=9)
+    axis.legend(fontsize=7)
+
+
 def levels(options, axes):
     scores = ndtri(0.5 + LEVELS / 2)
     coverages, spreads, errors = {}, {}, {}
@@ -149,14 +195,20 @@ def levels(options, axes):
         treatments = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
         models = [fused(studies, seed, draws) for draws in (0, options.draws)]
         best, averaged = (model.effect(treatments) for model in models)
+        published = {
+            "integrals": as_published(models[0], treatments, studies, form="integrals", jitter=1e-8),
+            "integrals, jitter 1e-4": as_published(models[0], treatments, studies, form="integrals"),
+            "ν of rows": models[0].published(treatments, jitter=1e-4),
+        }
+        source = source_bands(studies, treatments, seed)
+        del source["IME"]
         pairs = [(studies[0]["x"], studies[0]["y"]), (studies[1]["y"], studies[1]["t"])]
         bands = {
             "riesz": (averaged.mean, averaged.std),
             "riesz, best hyper-parameters": (best.mean, best.std),
-            **{
-                name: (posterior.mean, posterior.std)
-                for name, posterior in as_published(best, models[0], treatments, studies).items()
-            },
+            **source,
+            "BayesIMP, 4.13": mean_processes(studies, treatments, "evidence")["BayesIMP"],
+            **{f"BayesIMP, {name}": (estimate.mean, estimate.std) for name, estimate in published.items()},
             "bootstrap of two regressions": bootstrap_of_regressions(
                 pairs, treatments, 200, np.random.default_rng(seed)
             ),
@@ -172,7 +224,7 @@ def levels(options, axes):
             spreads.setdefault(name, []).append(sd.mean())
             errors.setdefault(name, []).append(np.mean(deviation**2))
     lines = []
-    for colour, (name, coverage) in zip([*COLOURS, "k", "y"], coverages.items()):
+    for colour, (name, coverage) in zip(matplotlib.colormaps["tab20"].colors, coverages.items()):
         coverage = np.array(coverage)
         mean, selected = coverage.mean(axis=0), coverage[:, [49, 79, 94]]
         cells = [
@@ -200,7 +252,7 @@ def levels(options, axes):
         axes[4].plot(LEVELS, mean, color=colour, label=name)
     axes[4].plot([0, 1], [0, 1], "k:", linewidth=0.8)
     axes[4].set_title("coverage by level", fontsize=9)
-    axes[4].legend(fontsize=6)
+    axes[4].legend(fontsize=5, loc="lower right", framealpha=0.6)
     header = [
         "band",
         "50 %",
@@ -215,15 +267,20 @@ def levels(options, axes):
     return f"\n\nCoverage, {options.seeds} data sets (± standard error over these)\n\n" + table(header, lines)
 
 
-def as_published(effect, model, treatments, studies):
-    """The source's posteriors, with the same hyper-parameters."""
+def as_published(model, treatments, studies, **options):
+    """The source's BayesIMP, with the hyper-parameters of riesz and the source's measure of mediators."""
     mass = np.sqrt(2 * np.pi) * np.concatenate([study["y"] for study in studies]).std()
-    published = lambda **options: model.published(treatments, measure="normal", mass=mass, **options)
+    return model.published(treatments, measure="normal", mass=mass, **{"jitter": 1e-4, **options})
+
+
+def source_bands(studies, treatments, seed):
+    """The mean and the standard deviation of the effect by each method of the source."""
+    rng = np.random.default_rng(seed)
+    mean, sd, sd_of_means = sampled_effect(studies, {"randomized": True}, treatments, rng)
     return {
-        "study 2 alone (IMP)": effect.restricted_to("study 2"),
-        "study 1 alone (BayesIME)": effect.restricted_to("study 1"),
-        "BayesIMP, landmarks": published(jitter=1e-4),
-        "BayesIMP, integrals": published(form="integrals"),
+        "sampling": (mean, sd),
+        "sampling, means": (mean, sd_of_means),
+        **mean_processes(studies, treatments),
     }
 
 
@@ -250,7 +307,7 @@ def support(options, axes):
         effect, truth = model.effect(grid), np.sin(3 * grid) * np.exp(-0.02)
         scores, y = (effect.mean - truth) / effect.std, np.abs(1.5 * grid)
         taken = effect.diagnostics["resolved_by_rest"]
-        landmarks = as_published(effect, fused(studies, seed, 0), [3.5], studies)["BayesIMP, landmarks"]
+        landmarks = as_published(fused(studies, seed, 0), [3.5], studies)
         measures.append(
             [
                 np.mean(np.abs(scores[y < 1.2]) < 1.96),
@@ -313,7 +370,7 @@ def support(options, axes):
     )
 
 
-PARTS = {"picture": picture, "levels": levels, "support": support}
+PARTS = {"picture": picture, "methods": methods, "levels": levels, "support": support}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
@@ -323,4 +380,4 @@ if __name__ == "__main__":
     options.seeds = options.seeds or (100 if options.full else 30)
     warnings.simplefilter("ignore")
     text = f"What each study leaves unsure, {options.draws} draws of hyper-parameters"
-    run(PARTS, options, "causal_ablation", 6, text)
+    run(PARTS, options, "causal_ablation", 12, text, columns=4)
