@@ -14,10 +14,11 @@ sum of both. iso: one length scale for standardised columns, chosen by the evide
 thresholded probabilities. Test duels are scored in both orders, so it is also the balanced accuracy, which
 the source calls accuracy in table 7.3.
 
-The source doesn't name the five statistics of NFL teams; here they are points, yards per play, third
-downs, turnovers and time of possession. Statistics of the season include the matches that are predicted;
-those of the season before do not. Pokémon: separate length scales for the seven numbers, one for the types
-and one for being legendary.
+The source selects five of 18 statistics of NFL teams by BAHSIC, and names neither them nor the target. Here
+they are points, yards per play, third downs, turnovers and time of possession, or the five that BAHSIC
+selects for the share of won matches in training. Statistics of the season include the matches that are
+predicted; those of the season before do not. Pokémon: separate length scales for the seven numbers, one for
+the types and one for being legendary.
 
 Full: 20 splits instead of 5 (NFL: 20 splits of 19 seasons instead of 2 of 4), 12 subsets of chameleons
 instead of 6; Pokémon 40,000 duels and 250 landmarks instead of 8,000 and 100."""
@@ -38,6 +39,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GroupShuffleSplit
 
 import riesz
+from riesz.feature_selection import SelectHSIC
 from riesz.kernels import RBF
 from riesz.preference import PairClassifier, pair_groups
 
@@ -241,20 +243,28 @@ def profile(items, duels, count):
 
 
 def season(statistics, matches, year, before):
-    """Teams of a season, their statistics of this season or the one before, and the matches: home, away,
+    """Teams of a season, their 18 statistics of this season or the one before, and the matches: home, away,
     winner. Ties are left out."""
     teams = (
         statistics[statistics.season == (year - 1 if before else year)]
         .drop_duplicates("Team")
-        .set_index("Team")[STATISTICS]
+        .set_index("Team")
+        .drop(columns=["season", "Rk", "G"])
     )
     games = matches[(matches.season == year) & (matches.score_home != matches.score_away)]
     games = games[games.team_home.isin(teams.index) & games.team_away.isin(teams.index)]
     return (
-        standardised(teams),
+        standardised(teams).fillna(0.0),
         games[["team_home", "team_away"]].to_numpy(),
         (games.score_home > games.score_away).to_numpy(),
     )
+
+
+def by_bahsic(teams, duels):
+    """The five statistics that BAHSIC selects for the share of won duels."""
+    share = pd.Series(np.repeat([1.0, 0.0], len(duels)), duels.T.ravel()).groupby(level=0).mean()
+    selector = SelectHSIC(len(STATISTICS), method="backward").fit(teams.loc[share.index], share)
+    return list(teams.columns[selector.get_support()])
 
 
 def football(options, axis):
@@ -269,6 +279,7 @@ def football(options, axis):
     years = list(range(2000, 2019)) if options.full else [2002, 2007, 2012, 2017]
     count = options.splits or (20 if options.full else 2)
     rows, sided, advantages, text = [], {}, [], ""
+    selected = {False: [], True: []}
     for before in (False, True):
         start = time.perf_counter()
         results = {name: [] for name in METHODS}
@@ -276,7 +287,8 @@ def football(options, axis):
         sided[before] = []
         used = [year for year in years if not before or year > 2000]
         for year in used:
-            teams, games, home_won = season(statistics, matches, year, before)
+            candidates, games, home_won = season(statistics, matches, year, before)
+            teams = candidates[STATISTICS]
             duels = np.where(home_won[:, None], games, games[:, ::-1])
             season_results, season_evidence = compared(teams, duels, count)
             for name in METHODS:
@@ -284,6 +296,12 @@ def football(options, axis):
             for name in PROCESSES:
                 evidence[name] += season_evidence[name]
             for train, test in splits(duels, count):
+                columns = by_bahsic(candidates, duels[train])
+                selected[before] += columns
+                for name in PROCESSES:
+                    model = fitted(name, candidates[columns], duels[train], RBF("median"))
+                    probability = win_probabilities(name, model, candidates[columns], duels[test])
+                    results.setdefault(f"{name}, by BAHSIC", []).append(scores(probability)[None])
                 model = riesz.PreferenceClassifier("nested", kernel=RBF("median"))
                 model.fit(
                     teams, games[train], outcome=home_won[train].astype(float), home=["left"] * len(train)
@@ -305,12 +323,22 @@ def football(options, axis):
         error = years_apart.std(ddof=1) / np.sqrt(len(used))
         accuracy, auc, loss = np.array(sided[before]).T
         rows.append([which, "nested, home side", "–", cell(accuracy), cell(auc), cell(loss), "–"])
+        for name in PROCESSES:
+            accuracy, auc, loss = results[f"{name}, by BAHSIC"].T
+            published = "–" if before else PUBLISHED["nfl"].get(name, "–")
+            label = f"{name}, by BAHSIC"
+            rows.append([which, label, published, cell(accuracy), cell(auc), cell(loss), "–"])
         text += (
             f"\n{which}: {len(used)} seasons, {count} splits 70/30 each, standard error of GPGP's mean "
             f"accuracy over seasons {error:.3f}, {time.perf_counter() - start:.0f} s"
         )
         if not before:
-            bars(axis, "NFL", {name: runs[:, 0] for name, runs in results.items()})
+            bars(axis, "NFL", {name: results[name][:, 0] for name in METHODS})
+    for before, names in selected.items():
+        counts = pd.Series(names).value_counts(normalize=True).head(6) * len(STATISTICS)
+        shares = ", ".join(f"{name} {share:.2f}" for name, share in counts.items())
+        text += f"\nselected by BAHSIC, {'season before' if before else 'same season'}, in shares of splits: "
+        text += shares
     text = "\n\nNFL, " + ", ".join(STATISTICS) + text + "\n\n" + table(HEADER, rows)
     n_positive = sum(advantage > 0 for advantage in advantages)
     text += (

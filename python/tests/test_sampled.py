@@ -479,6 +479,19 @@ def test_the_matrix_of_all_coalitions(d):
     np.testing.assert_allclose(matrix - constant, (d - 1) / d * np.eye(d), atol=1e-12)
 
 
+@pytest.mark.parametrize("estimator", ["kernel_shap", "permutation"])
+def test_the_published_example_of_kernel_shap(estimator):
+    """The bicycle example of the slides of the LMU course on interpretable machine learning: humidity,
+    temperature and wind speed have the values 34, -1654 and -323."""
+    games = {(0, 0, 0): 4515, (1, 0, 0): 4635, (0, 1, 0): 3087, (0, 0, 1): 4359}
+    games |= {(1, 1, 0): 3060, (0, 1, 1): 2623, (1, 0, 1): 4450, (1, 1, 1): 2573}
+    count = lambda rows: np.array([games[tuple(row)] for row in rows.astype(int)], float)
+    explanation = riesz.Explainer(count, np.zeros((1, 3)), estimator=estimator)(np.ones((1, 3)))
+    assert explanation.base_values[0] == 4515 and explanation.predictions[0] == 2573
+    np.testing.assert_allclose(explanation.values[0], [34, -1653.5, -322.5], atol=1e-9)
+    np.testing.assert_allclose(explanation.values[0], [34, -1654, -323], atol=0.51)
+
+
 def test_the_normalised_functional_game():
     """With 0 for the empty coalition, all values of the functional game grow by the same share of the sum of
     coefficients."""
