@@ -369,7 +369,9 @@ def test_a_tutorial_is_short(reader):
 def test_links_between_documents_lead_somewhere():
     site = "https://github.com/riesz-rs/riesz/blob/main/"
     for path in [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "experiments/README.md"]:
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        definitions = re.findall(r"^\[[^]]+\]: (\S+)$", text, re.MULTILINE)
+        for target in [*re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text), *definitions]:
             if target.startswith(site):
                 assert (ROOT / target.removeprefix(site)).exists(), f"{path.relative_to(ROOT)}: {target}"
             elif re.search(r"\.(md|svg|png)$", target) and not target.startswith("http"):
