@@ -29,9 +29,10 @@ from .discrepancy import KernelTestResult, hsic_test, mmd_test
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
 if TYPE_CHECKING:
-    from . import causal, distributed, downscaling, estimators, feature_selection, preference
+    from . import causal, distributed, downscaling, embedding, estimators, feature_selection, preference
     from .causal import CausalEffect, CausalEstimate, CausalFusion, MediatorShares
     from .downscaling import AggregateCountProcess, AggregateGaussianProcess
+    from .embedding import ConditionalMean
     from .estimators import (
         SVC,
         SVR,
@@ -50,6 +51,7 @@ _LAZY = {
     "CausalEffect": "causal",
     "CausalEstimate": "causal",
     "CausalFusion": "causal",
+    "ConditionalMean": "embedding",
     "MediatorShares": "causal",
     "KernelRidge": "estimators",
     "KernelLogisticRegression": "estimators",
@@ -62,7 +64,15 @@ _LAZY = {
 }
 
 #: Modules that are loaded at their first use.
-_MODULES = ("causal", "distributed", "downscaling", "estimators", "feature_selection", "preference")
+_MODULES = (
+    "causal",
+    "distributed",
+    "downscaling",
+    "embedding",
+    "estimators",
+    "feature_selection",
+    "preference",
+)
 
 __all__ = [
     "AggregateCountProcess",
@@ -73,6 +83,7 @@ __all__ = [
     "CausalFusion",
     "Certificate",
     "Component",
+    "ConditionalMean",
     "Expansion",
     "Explainer",
     "Explanation",
@@ -104,6 +115,7 @@ __all__ = [
     "discrepancy",
     "distributed",
     "downscaling",
+    "embedding",
     "estimators",
     "feature_selection",
     "functional_anova",

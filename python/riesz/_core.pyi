@@ -8,6 +8,7 @@ __all__ = [
     "AggregatePart",
     "Aggregates",
     "CausalEffect",
+    "ConditionalMeanModel",
     "CountPart",
     "Expansion",
     "Explainer",
@@ -38,6 +39,7 @@ __all__ = [
     "column_unit",
     "compare_preferences",
     "component",
+    "conditional_means",
     "counted_units",
     "duel_columns",
     "effect_caveats",
@@ -613,6 +615,8 @@ class AggregatePart:
     def left_out(self) -> tuple[list[float], list[float]] | None: ...
     @property
     def sensitivities(self) -> tuple[NDArray[np.float64], list[float]] | None: ...
+    @property
+    def hyperparameters(self) -> tuple[str, float, float, float, tuple[str, float] | None] | None: ...
 
 @final
 class FittedAggregates:
@@ -649,6 +653,9 @@ def join_bags(
 def fit_aggregates(
     start: dict[str, Any], aggregates: Aggregates, tune: bool, draws: int | None, seed: int
 ) -> FittedAggregates: ...
+def conditional_means(
+    start: dict[str, Any], aggregates: Aggregates, mediators: _Rows
+) -> tuple[list[float], NDArray[np.float64]]: ...
 def aggregate_evidence(start: dict[str, Any], aggregates: Aggregates) -> tuple[float, list[float]]: ...
 def fit_sparse_aggregates(
     start: dict[str, Any],
@@ -658,6 +665,27 @@ def fit_sparse_aggregates(
     draws: int | None,
     seed: int,
 ) -> FittedAggregates: ...
+
+@final
+class ConditionalMeanModel:
+    def __new__(cls, x: _Rows, y: _Rows, settings: dict[str, Any]) -> ConditionalMeanModel: ...
+    @property
+    def kernels(self) -> list[str]: ...
+    @property
+    def ridge(self) -> float: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def log_evidence(self) -> float: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    def weights(self, x: _Rows) -> NDArray[np.float64]: ...
+    def residual_covariance(self, x: _Rows) -> NDArray[np.float64]: ...
+    def expectation(
+        self, values: NDArray[np.float64], covariance: NDArray[np.float64] | None, x: _Rows
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float], NDArray[np.float64] | None]: ...
+    def discrepancy(self, x: _Rows, other: _Rows) -> NDArray[np.float64]: ...
+    def discrepancy_from_sample(self, x: _Rows, y: _Rows) -> NDArray[np.float64]: ...
 
 @final
 class CountPart:

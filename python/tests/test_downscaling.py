@@ -1,5 +1,6 @@
 """Maps learnt from means and sums over bags, against conditioning by definition."""
 
+import dataclasses
 import pickle
 import warnings
 
@@ -132,6 +133,15 @@ class Oracle:
         solved = np.linalg.solve(self.v, self.ones)
         self.mean = solved @ self.z / (solved @ self.ones) if mean is None else mean
 
+    def regression(self, settings):
+        """Inverse of the mediators' gram matrix plus ridge, mediators and masses of bags."""
+        names = ROWS.district.to_numpy()
+        weights = ROWS.area.to_numpy() if settings.get("weighted") else np.ones(27)
+        sizes = np.array([weights[names == bag].sum() for bag in self.bags])
+        y = MIXED.set_index("district").loc[self.bags, ["pressure", "year"]].to_numpy()
+        ridge = 0.05 * (sizes.sum() / sizes if settings.get("mass") else np.full(len(sizes), len(sizes)))
+        return np.linalg.inv(gaussian(y, y, [0.9, 3.0]) + np.diag(ridge)), y, sizes
+
     def posterior(self, rows, sums=None):
         """Mean and covariance of f at rows, or of sums of f with weights ``sums``, rows × sums."""
         sums = np.eye(len(rows)) if sums is None else sums
@@ -226,6 +236,90 @@ def test_bags_are_sums_of_their_rows(name):
     order = [oracle.bags.index(bag) for bag in ROWS.district.unique()]
     np.testing.assert_allclose(prediction, mean[order], atol=1e-8)
     np.testing.assert_allclose(sd, np.sqrt(np.diag(covariance))[order], atol=1e-8)
+
+
+#: Mediators of places without rows, with a further column.
+COARSE_PLACES = pd.DataFrame(
+    {"who": list("abcd"), "year": rng.normal(size=4) * 4.0, "pressure": rng.normal(size=4)}
+)
+
+
+def conditional_means(name, oracle):
+    """Mean and covariance of E[f | mediators] by conditioning with explicit matrices."""
+    _, options, _, settings = CASES[name]
+    inverse, y, sizes = oracle.regression(settings)
+    queries = COARSE_PLACES[["pressure", "year"]].to_numpy()
+    of_targets = oracle.targets[["pressure", "year"]].to_numpy()
+    b = inverse @ gaussian(y, queries, [0.9, 3.0])
+    error = lambda u, v: (
+        gaussian(u, v, [0.9, 3.0]) - gaussian(u, y, [0.9, 3.0]) @ inverse @ gaussian(y, v, [0.9, 3.0])
+    )
+    if settings.get("centered", True):
+        b += np.outer(sizes / sizes.sum(), 1 - b.sum(axis=0))
+    # For sums, P holds weights whose sums over bags are not 1.
+    a = oracle.p @ (b / oracle.p.sum(axis=0)[:, None])
+    totals = oracle.targets.people.to_numpy() if settings.get("sums") else np.ones(len(oracle.z))
+    mediated = np.array(
+        [settings["mediated"] == "all" or bag not in oracle.bags for bag in oracle.targets.district]
+    )
+    variance = options.get("mediation_noise", 0.0)
+    c = oracle.a.T @ k(X, X) @ a
+    c[mediated] += variance * (totals[:, None] * error(of_targets, queries))[mediated]
+    weights = np.linalg.solve(oracle.v, c)
+    mean = a.sum(axis=0) * oracle.mean + weights.T @ (oracle.z - oracle.mean * oracle.ones)
+    return mean, a.T @ k(X, X) @ a + variance * error(queries, queries) - c.T @ weights
+
+
+@pytest.mark.parametrize("name", ["mixed", "mediated", "mediated by rows", "mixed sums"])
+def test_conditional_means_follow_their_definition(name):
+    model, oracle = fitted(name)
+    mean, covariance = conditional_means(name, oracle)
+    prediction, sd = model.predict_aggregate(COARSE_PLACES, return_std=True)
+    np.testing.assert_allclose(prediction, mean, atol=1e-8)
+    np.testing.assert_allclose(sd, np.sqrt(np.diag(covariance)), atol=1e-8)
+    np.testing.assert_allclose(
+        model.predict_aggregate(COARSE_PLACES, return_cov=True)[1], covariance, atol=1e-8
+    )
+    # An array has the mediators in the order of the fit; pickles know their rows too.
+    array = COARSE_PLACES[["pressure", "year"]].to_numpy()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_aggregate(array), prediction)
+
+
+def test_conditional_means_of_tuned_models_are_averaged():
+    model = riesz.AggregateGaussianProcess(n_hyperparameter_samples=12, random_state=1)
+    fit_options = {"bag": "district", "target": "cases", "features": ["rain", "height"], **COARSE}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(ROWS, MIXED, **fit_options)
+    mean, covariance = model.predict_aggregate(COARSE_PLACES, return_cov=True)
+    # Each draw has its own hyper-parameters.
+    assert len({part.hyperparameters["mediation"] for part in model._parts}) > 1
+    means = []
+    for part in model._parts:
+        model_of_part = pickle.loads(pickle.dumps(model))
+        model_of_part._parts = [dataclasses.replace(part, weight=1.0)]
+        part_mean, part_covariance = model_of_part.predict_aggregate(COARSE_PLACES, return_cov=True)
+        means.append((part.weight, part_mean, part_covariance))
+    np.testing.assert_allclose(sum(w * m for w, m, _ in means), mean, rtol=1e-10)
+    mixed = sum(w * (c + np.outer(m - mean, m - mean)) for w, m, c in means)
+    np.testing.assert_allclose(mixed, covariance, rtol=1e-8)
+
+
+def test_conditional_means_need_mediators_and_rows():
+    model, _ = fitted("matched")
+    with pytest.raises(ValueError, match="no target was learnt through mediators"):
+        model.predict_aggregate(COARSE_PLACES)
+    model, _ = fitted("mixed")
+    with pytest.raises(ValueError, match="choose one"):
+        model.predict_aggregate(COARSE_PLACES, return_std=True, return_cov=True)
+    with pytest.raises(ValueError, match="mediators has 1 columns"):
+        model.predict_aggregate(COARSE_PLACES[["year"]])
+    with pytest.raises(ValueError, match="mediators is nan in row 1"):
+        model.predict_aggregate(COARSE_PLACES.assign(year=[1.0, np.nan, 2.0, 3.0]))
+    sparse = fixed_process(n_inducing=10, mediator_kernel=RBF([0.9, 3.0]), row_noise=0.0)
+    sparse.fit(ROWS, MIXED, bag="district", target="cases", features=["rain", "height"], **COARSE)
+    with pytest.raises(ValueError, match="inducing points does not keep its rows"):
+        sparse.predict_aggregate(COARSE_PLACES)
 
 
 @pytest.mark.parametrize("name", CASES)

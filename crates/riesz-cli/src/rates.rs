@@ -69,20 +69,35 @@ fn mixture_predictions(parts: &[(f64, Posterior<'_>)], rows: &Table) -> riesz::R
     for (weight, posterior) in parts {
         moments.push((*weight, posterior.mean().predict(rows)?.column(0), posterior.sd(rows)?.column(0)));
     }
-    let of_row = |i: usize| moments.iter().map(move |(weight, mean, sd)| (*weight, mean[i], sd[i]));
-    let indices = 0..rows.rows();
-    let mean: Vec<f64> = indices.clone().map(|i| of_row(i).map(|(w, m, _)| w * m).sum()).collect();
-    let variance = |i: usize| of_row(i).map(|(w, m, s)| w * (s * s + (m - mean[i]).powi(2))).sum::<f64>();
-    let sd: Vec<f64> = indices.clone().map(|i| variance(i).sqrt()).collect();
-    let quantile = |sds: f64| -> Vec<f64> {
-        indices.clone().map(|i| mixture_quantile(&of_row(i).collect::<Vec<_>>(), sds)).collect()
-    };
+    let [mean, sd, low, high] = normal_mixture(&moments);
     let natural = |latent: Vec<f64>| latent.into_iter().map(|f| model.link.inverse_link(f)).collect();
     if counted(model).is_some() {
-        let [median, low, high] = [0.0, -NORMAL, NORMAL].map(|sds| natural(quantile(sds)));
+        let median = quantiles(&moments, 0.0);
+        let ends = [median, low, high].map(natural);
+        let [median, low, high] = ends;
         return Ok(vec![model_average::natural_mean(parts, rows)?, median, low, high, mean, sd]);
     }
-    Ok(vec![mean, sd, quantile(-NORMAL), quantile(NORMAL)])
+    Ok(vec![mean, sd, low, high])
+}
+
+/// For each of several quantities that have mixtures of normal distributions: the mean, the standard
+/// deviation, and the ends of the 95 % interval. Each part of a mixture has its weight, and the means and
+/// standard deviations of all quantities.
+pub fn normal_mixture(parts: &[(f64, Vec<f64>, Vec<f64>)]) -> [Vec<f64>; 4] {
+    let indices = 0..parts.first().map_or(0, |part| part.1.len());
+    let mean: Vec<f64> = indices.clone().map(|i| parts.iter().map(|(w, m, _)| w * m[i]).sum()).collect();
+    let variance =
+        |i: usize| parts.iter().map(|(w, m, s)| w * (s[i] * s[i] + (m[i] - mean[i]).powi(2))).sum::<f64>();
+    let sd = indices.map(|i| variance(i).sqrt()).collect();
+    [mean, sd, quantiles(parts, -NORMAL), quantiles(parts, NORMAL)]
+}
+
+/// The quantile of each quantity of [`normal_mixture`] at the probability that a standard normal number is
+/// below `sds`.
+fn quantiles(parts: &[(f64, Vec<f64>, Vec<f64>)], sds: f64) -> Vec<f64> {
+    let part_of = |i: usize| parts.iter().map(move |(weight, mean, sd)| (*weight, mean[i], sd[i]));
+    let count = parts.first().map_or(0, |part| part.1.len());
+    (0..count).map(|i| mixture_quantile(&part_of(i).collect::<Vec<_>>(), sds)).collect()
 }
 
 /// The quantile of a mixture of normal distributions (weight, mean, standard deviation) at the probability

@@ -190,6 +190,10 @@ pub(crate) fn start_kernel(json: Option<&str>, data: &riesz::aggregate::Aggregat
 /// Means and variances.
 type Moments = (Vec<f64>, Vec<f64>);
 
+/// Hyper-parameters of an exact process, as [`Start`] takes them: the kernel in JSON, the noises of targets,
+/// of rows and of mediation, and the mediators' kernel in JSON with the ridge.
+type Hyperparameters = (String, f64, f64, f64, Option<(String, f64)>);
+
 /// The fit for one set of hyperparameters.
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct AggregatePart {
@@ -205,6 +209,8 @@ pub struct AggregatePart {
     /// The derivatives of the weights of bags by the targets, bags × targets, and the estimates for targets
     /// that are all 1; `None` for a sparse fit.
     sensitivities: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
+    /// The hyper-parameters; `None` for a sparse fit.
+    hyperparameters: Option<Hyperparameters>,
 }
 
 /// A fitted process; see [`riesz::aggregate`].
@@ -233,6 +239,7 @@ struct Part {
     bags: Option<Moments>,
     left_out: Option<Moments>,
     sensitivities: Option<(Matrix, Vec<f64>)>,
+    process: Option<AggregateGaussianProcess>,
 }
 
 impl Part {
@@ -246,6 +253,7 @@ impl Part {
             bags: Some((mean, variance)),
             left_out: left_out.map(|predictions| (predictions.mean, predictions.variance)),
             sensitivities: Some((fit.weight_sensitivities(), fit.constants().to_vec())),
+            process: Some(fit.process),
             model: fit.model,
             covariance: fit.covariance,
         })
@@ -254,11 +262,11 @@ impl Part {
     fn sparse(weight: f64, fit: SparseAggregateFit) -> Self {
         let SparseAggregateFit { model, covariance, fitted, left_out, .. } = fit;
         let left_out = Some((left_out.mean, left_out.variance));
-        Self { weight, model, covariance, fitted, bags: None, left_out, sensitivities: None }
+        Self { weight, model, covariance, fitted, bags: None, left_out, sensitivities: None, process: None }
     }
 
     fn into_python(self, py: Python<'_>, name: &str) -> PyResult<Py<AggregatePart>> {
-        let Self { weight, mut model, covariance, fitted, bags, left_out, sensitivities } = self;
+        let Self { weight, mut model, covariance, fitted, bags, left_out, sensitivities, process } = self;
         model.output_names = vec![name.into()];
         let array = |(sensitivities, constants): (Matrix, Vec<f64>)| {
             let sensitivities =
@@ -269,13 +277,39 @@ impl Part {
         let sensitivities = sensitivities.map(array).transpose()?;
         let covariance = Some(Arc::new(covariance));
         let model = Py::new(py, Expansion { model: Arc::new(model), covariance, groups: None })?;
-        Py::new(py, AggregatePart { weight, model, fitted, bags, left_out, sensitivities })
+        let hyperparameters = process.map(hyperparameters).transpose()?;
+        let part = AggregatePart { weight, model, fitted, bags, left_out, sensitivities, hyperparameters };
+        Py::new(py, part)
     }
 }
 
 /// The mediators' kernel in JSON, and the ridge.
 fn in_json(mediation: Mediation) -> PyResult<(String, f64)> {
     Ok((serde_json::to_string(&mediation.kernel).map_err(refuse)?, mediation.ridge))
+}
+
+fn hyperparameters(process: AggregateGaussianProcess) -> PyResult<Hyperparameters> {
+    let kernel = serde_json::to_string(&process.kernel).map_err(refuse)?;
+    let mediation = process.mediation.map(in_json).transpose()?;
+    Ok((kernel, process.noise, process.row_noise, process.mediation_noise, mediation))
+}
+
+/// Posterior mean (q) and covariance (q × q) of the mean of f given each row of mediators, for a process with
+/// fixed hyper-parameters.
+#[pyfunction]
+pub fn conditional_means<'py>(
+    py: Python<'py>,
+    start: Start,
+    aggregates: &Aggregates,
+    mediators: NamedRows<'_>,
+) -> PyResult<(Vec<f64>, Bound<'py, PyArray2<f64>>)> {
+    let (process, data) = (start.process(&aggregates.data)?, Arc::clone(&aggregates.data));
+    let mediators = sample(mediators)?;
+    let work = move || process.fit(&data)?.conditional_means(&mediators);
+    let (means, covariance) =
+        interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?;
+    let (rows, cols) = (covariance.rows(), covariance.cols());
+    Ok((means, matrix(rows, cols, covariance.into_data())?.into_pyarray(py)))
 }
 
 /// Fits the exact process, with or without tuning. If `draws` is given, averages over this number of draws of

@@ -7,6 +7,7 @@ mod bayesian_optimisation;
 mod black_box;
 mod causal;
 mod columns;
+mod conditional_mean;
 mod discrepancy;
 mod duel_tables;
 mod error;
@@ -799,7 +800,7 @@ mod _core {
 
     #[pymodule_export]
     use super::aggregate::{
-        AggregatePart, Aggregates, FittedAggregates, aggregate_evidence, fit_aggregates,
+        AggregatePart, Aggregates, FittedAggregates, aggregate_evidence, conditional_means, fit_aggregates,
         fit_sparse_aggregates, join_bags,
     };
 
@@ -813,6 +814,9 @@ mod _core {
 
     #[pymodule_export]
     use super::columns::{column_suspicions, column_type, column_unit, read_numbers, same_unit};
+
+    #[pymodule_export]
+    use super::conditional_mean::ConditionalMeanModel;
 
     #[pymodule_export]
     use super::map_pages::{map_page, map_picture};

@@ -17,6 +17,7 @@
 //! | [`fit`] | estimators: ridge and logistic regression, support vector machines, Gaussian processes |
 //! | [`mod@format`] | files of models and explanations, also of other programs |
 //! | [`embedding`] | conditional mean embeddings of any columns given any others |
+//! | [`mod@conditional_mean`] | these embeddings as Gaussian processes: expectations with their uncertainty |
 //! | [`game`] | games: the meaning of an absent feature |
 //! | [`mod@question`] | a game with its players, budget and seed |
 //! | [`explainer`] | the engines of the games, prepared for a model |
@@ -48,6 +49,7 @@
 
 pub mod aggregate;
 pub mod causal;
+pub mod conditional_mean;
 pub mod discrepancy;
 pub mod preference;
 pub mod shapley_penalty;

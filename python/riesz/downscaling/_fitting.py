@@ -105,12 +105,25 @@ class Component:
     bags: tuple[np.ndarray, np.ndarray] | None
     left_out: tuple[np.ndarray, np.ndarray] | None
     sensitivities: tuple[np.ndarray, np.ndarray] | None
+    #: The hyper-parameters of an exact fit, as the core's ``Start`` takes them.
+    hyperparameters: dict[str, Any] | None = None
 
     @classmethod
     def from_core(cls, core: _core.AggregatePart) -> Component:
         arrays = lambda pair: None if pair is None else (np.asarray(pair[0]), np.asarray(pair[1]))
-        arrays_of_core = (arrays(field) for field in (core.bags, core.left_out, core.sensitivities))
-        return cls(core.weight, Expansion._wrap(core.model), np.asarray(core.fitted), *arrays_of_core)
+        bags, left_out = arrays(core.bags), arrays(core.left_out)
+        names = ("kernel", "noise", "row_noise", "mediation_noise", "mediation")
+        hyperparameters = None if core.hyperparameters is None else dict(zip(names, core.hyperparameters))
+        model, fitted = Expansion._wrap(core.model), np.asarray(core.fitted)
+        sensitivities = arrays(core.sensitivities)
+        return cls(core.weight, model, fitted, bags, left_out, sensitivities, hyperparameters)
+
+    def start(self, start: dict[str, Any]) -> dict[str, Any]:
+        """Returns ``start``, where the tuning of an exact fit started, with its tuned hyper-parameters."""
+        tuned = dict(self.hyperparameters or {})
+        if tuned.get("mediation") is not None:
+            tuned["mediation"] = (*tuned["mediation"], *start["mediation"][2:])
+        return {**start, **tuned}
 
     @property
     def mean(self) -> float:

@@ -28,8 +28,9 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _core
 from .. import kernels as rk
 from .._data.parameters import check_optimizer, hyperparameter_samples, issue_warnings, positive_number
+from .._data.table_columns import Rows
 from .._data.types import ColumnChoices, KernelLike, MatrixLike, Optimizer, PositiveOrAuto, RandomState
-from .._data.validation import first_names
+from .._data.validation import as_numbers, collected, first_names, select_columns
 from ._bags import (
     ColumnRoles,
     Members,
@@ -309,6 +310,7 @@ class AggregateGaussianProcess(Downscaled):
         else:
             fitted = _core.fit_sparse_aggregates(start, aggregates, points, tune, draws, seed)
         self._store_results(fitted, tables, roles)
+        self._training = (tables, start) if points is None and tables.mediated else None
         if self.exact_totals:
             self._check_met(aggregates)
         distant_targets = (
@@ -523,6 +525,65 @@ class AggregateGaussianProcess(Downscaled):
         return mean, np.sqrt(
             self._mixed([variance + (m - mean) ** 2 for variance, m in zip(variances, means)])
         )
+
+    def predict_aggregate(
+        self, mediators: MatrixLike, return_std: bool = False, return_cov: bool = False
+    ) -> Any:
+        """Returns ``g(y) = E[f(X) | Y = y]``, the mean of f over the rows of a bag with mediators y. The bag
+        needs no rows. This is the conditional mean process of Chau, Bouabid and Sejdinovic (2021).
+
+        Parameters
+        ----------
+        mediators : array or data frame of shape (q, mediators)
+            The ``mediators`` of :meth:`fit`. A data frame may have further columns.
+        return_std, return_cov : bool, default False
+            Whether to return the standard deviation or the covariance too. Only one of them may be True.
+
+        Returns
+        -------
+        mean : array of shape (q,)
+            For sums, per unit of weight: a sum is the mean times the sum of its weights.
+        std : array of shape (q,), with ``return_std``
+        cov : array of shape (q, q), with ``return_cov``
+
+        Notes
+        -----
+        The uncertainty is that of the map and of the regression on mediators (``mediation_noise_``), without
+        the noise of targets and rows. Averages over hyper-parameters are averaged here too, each with its own
+        regression on mediators. Each call takes one exact fit per set of hyper-parameters, without tuning.
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov: choose one")
+        tables, start = self._mediated_training()
+        names, levels, _ = tables.mediators[0]
+        rows = select_columns(collected(mediators, "mediators"), names)
+        queries = Rows(names, levels, as_numbers(rows, names, "mediators", levels))
+        aggregates = tables.to_core(self.aggregate == "sum")
+        moments = [_core.conditional_means(part.start(start), aggregates, queries) for part in self._parts]
+        means = [np.asarray(part_mean) for part_mean, _ in moments]
+        mean = self._mixed(means)
+        if not (return_std or return_cov):
+            return mean
+        covariance = self._mixed(
+            [
+                cov + np.outer(part_mean - mean, part_mean - mean)
+                for part_mean, (_, cov) in zip(means, moments)
+            ]
+        )
+        return mean, np.sqrt(np.diag(covariance)) if return_std else covariance
+
+    def _mediated_training(self) -> tuple[Any, dict[str, Any]]:
+        """Returns the tables of an exact fit with mediated targets, and the start of its tuning."""
+        if self._training is None:
+            raise ValueError(
+                "predict_aggregate: a fit through inducing points does not keep its rows: fit exactly, with "
+                "fewer rows and without n_inducing"
+                if self.mediator_kernel_ is not None
+                else "predict_aggregate: no target was learnt through mediators: give fit mediators=, and "
+                "operator='mediated' if every bag has rows"
+            )
+        return self._training
 
     def _bag_moments(self, members: Members, names: list[str]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Returns the means and variances of the aggregates of f over bags, for each set of

@@ -2,7 +2,7 @@
 
 use riesz::aggregate::{AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediators, TargetUnit};
 
-use crate::common::{cells, number};
+use crate::common::{cells, estimates_lie_in_their_intervals, number};
 use crate::downscale::{DISTRICTS, LEARN, checked, kernel, matched, place, start, tuning, world};
 
 #[test]
@@ -39,6 +39,51 @@ fn mediated_operator_agrees_with_the_library() {
     bad("--operator two-sided", "--operator two-sided needs --mediators");
     bad("--operator matched --mediators year", "--operator matched does not use --mediators");
     bad("--operator mediated --mediators year,level --sum", "need --total");
+}
+
+/// Means of the map given mediators, against the library.
+#[test]
+fn conditional_means_agree_with_the_library() {
+    let world = world();
+    let (place, data) = (place(&world, DISTRICTS), matched(&world));
+    let mediators = Mediators { bags: world.coarse.clone(), targets: world.coarse.clone(), totals: None };
+    let every = mediators.bags.stack(&mediators.targets).unwrap();
+    let data = Aggregates { bag_of_target: vec![None; DISTRICTS], mediators: Some(mediators), ..data };
+    let coarse = kernel("rbf(length_scale=0.5, ard)", &every);
+    let start =
+        Conventions::Regularised.start(kernel("rbf(length_scale=1, ard)", &data.rows), Some(coarse), &data);
+    let fit = start.fit(&data).unwrap();
+    let estimate = format!("downscale estimate {LEARN} --mediators year,level --operator mediated");
+    // The table of bags has the mediators too, in another order than the model and with further columns.
+    let (text, _) = place.good(&format!(
+        "{estimate} --no-tuning --hyperparameter-samples 0 --at-mediators bags.csv --id district"
+    ));
+    let table = cells(&text);
+    assert_eq!(table[0], ["district", "rate", "rate_std", "rate_low", "rate_high"]);
+    let (means, covariance) = fit.conditional_means(&world.coarse).unwrap();
+    for (i, line) in table[1..].iter().enumerate() {
+        let [mean, sd, low, high] = [1, 2, 3, 4].map(|k| number(&line[k]));
+        assert!((mean - means[i]).abs() < 1e-9);
+        assert!((sd - covariance[(i, i)].sqrt()).abs() < 1e-9);
+        assert!((high - mean - 1.959_963_984_540_054 * sd).abs() < 1e-9);
+        assert!((high + low - 2.0 * mean).abs() < 1e-9);
+    }
+    // Averaged over hyper-parameters, intervals are those of the mixture.
+    let (text, _) = place.good(&format!("{estimate} --hyperparameter-samples 8 --at-mediators bags.csv"));
+    estimates_lie_in_their_intervals(&text);
+    assert_eq!(cells(&text)[0][0], "row");
+    let bad = |words: &str, expected: &str| place.bad(&format!("downscale estimate {words}"), expected);
+    bad(
+        &format!("{LEARN} --at-mediators bags.csv"),
+        "needs targets that are learnt through mediators: give --mediators",
+    );
+    bad(&format!("{LEARN} --at-mediators bags.csv --at rows.csv"), "cannot be used with");
+    let mediated = "--mediators year,level --operator mediated";
+    bad(
+        &format!("{LEARN} {mediated} --at-mediators bags.csv --inducing 5"),
+        "inducing points, which keep no rows",
+    );
+    bad(&format!("{LEARN} {mediated} --at-mediators rows.csv"), "there is no column");
 }
 
 /// Each row is in two bags: its district and one of three regions.

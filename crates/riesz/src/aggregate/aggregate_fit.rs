@@ -1,6 +1,7 @@
 //! Further results of a fitted process: the fitted targets, the leverage of each target, and predictions of
 //! left-out targets; and fits averaged over the posterior of hyper-parameters.
 
+use super::exact_gp::AggregateGaussianProcess;
 use super::observation_operator::ObservationOperator;
 use crate::error::{Error, Result};
 use crate::gp::average::WithPosterior;
@@ -14,6 +15,8 @@ use crate::table::Table;
 /// A fitted Gaussian process of aggregates.
 #[derive(Debug, Clone)]
 pub struct AggregateFit {
+    /// The process with the hyper-parameters of the fit.
+    pub process: AggregateGaussianProcess,
     /// The posterior mean of f, over all rows. Its intercept is the prior mean.
     pub model: KernelExpansion,
     /// Variance reduction relative to the prior. An estimated prior mean is treated as known.
@@ -37,7 +40,6 @@ pub struct AggregateFit {
     /// Responses of bags, and of ties and targets, to a constant function 1.
     pub(super) bag_responses: Vec<f64>,
     pub(super) responses: Vec<f64>,
-    pub(super) mean_was_estimated: bool,
 }
 
 impl AggregateFit {
@@ -121,7 +123,7 @@ impl AggregateFit {
         if m < 2 {
             return Err(Error::too_few("the list of targets", 2, "targets are"));
         }
-        if self.mean_was_estimated {
+        if self.process.prior_mean.is_none() {
             let solve = |v: &[f64]| self.factor.solve_vector(v);
             let estimate = LeastSquaresMean::new(solve, &self.responses, &self.responses);
             let solved_response = estimate.solved_response;

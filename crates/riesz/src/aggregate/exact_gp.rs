@@ -212,6 +212,7 @@ impl AggregateGaussianProcess {
         let reduction =
             VarianceReduction::ThroughOperator { operator: p.clone(), factor: whitened.transpose() };
         Ok(AggregateFit {
+            process: self.clone(),
             model,
             covariance: PosteriorCovariance::new(vec![reduction], vec![1.0]),
             operator,
@@ -225,7 +226,6 @@ impl AggregateGaussianProcess {
             weights: alpha.into_data(),
             bag_responses,
             responses,
-            mean_was_estimated: self.prior_mean.is_none(),
         })
     }
 

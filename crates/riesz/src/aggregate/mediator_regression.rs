@@ -98,6 +98,19 @@ impl MediatorGp {
         self.unmatched_targets().for_each(|t| out[(t, t)] += factor * self.ridge);
     }
 
+    /// Returns the prior covariance of all ties and targets (`count`) with g at new mediators (count × q),
+    /// and that of g at these (q × q), in units of the kernel.
+    pub fn cross_covariance(&self, mediators: &Table, count: usize) -> Result<(Matrix, Matrix)> {
+        let mediators = mediators.align_to(self.mediators.columns())?;
+        let cross = self.kernel.cross_gram(&self.mediators, &mediators);
+        check_mediators_kernel(&cross)?;
+        let mut out = Matrix::zeros(count, mediators.rows());
+        for (i, (t, sign)) in self.signed_positions.iter().enumerate() {
+            out.row_mut(*t).iter_mut().zip(cross.row(i)).for_each(|(v, k)| *v = sign * k);
+        }
+        Ok((out, covariance(&self.kernel, &mediators)?))
+    }
+
     /// Returns the gradient of a function in the parameters of the [`Mediation`], given the function's
     /// derivatives `covariance_weights` in the covariance of ties and targets.
     pub fn gradient(&self, covariance_weights: &Matrix) -> Vec<f64> {

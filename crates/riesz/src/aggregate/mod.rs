@@ -11,6 +11,7 @@
 mod aggregate_data;
 mod aggregate_fit;
 mod bag_gram;
+mod conditional_mean_process;
 mod count_gp;
 mod exact_gp;
 mod join_tables;

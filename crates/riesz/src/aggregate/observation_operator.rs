@@ -16,6 +16,7 @@
 //! (CMP, where the mediator is repeated for every row; the weights are the same by the push-through identity)
 //! and 3.9 (S-CMP). Centring and S are additions of riesz.
 
+use super::conditional_mean_process::MediatorQueries;
 use super::mediation::{Mediation, MediationTarget, Mediators, check_mediators_kernel};
 use super::mediator_regression::MediatorGp;
 use super::row_bags::{Bags, TargetUnit, check_bag_number, unmatched_targets};
@@ -207,6 +208,26 @@ impl ObservationOperator {
         self.transpose_times(&Matrix::column_vector(bag_values)).into_data()
     }
 
+    /// The prior of the conditional mean process at new mediators (q rows), given the responses of the bags
+    /// to a constant function 1; `None` if all targets are matched.
+    pub(super) fn queries(
+        &self,
+        mediators: &Table,
+        bag_responses: &[f64],
+    ) -> Result<Option<MediatorQueries>> {
+        let targets = self.targets();
+        if let Some(regression) = &self.regression {
+            let (cross_covariance, covariance) = regression.cross_covariance(mediators, targets)?;
+            let bag_weights = Matrix::zeros(bag_responses.len(), covariance.rows());
+            let responses = vec![1.0; covariance.rows()];
+            return Ok(Some(MediatorQueries { bag_weights, responses, cross_covariance, covariance }));
+        }
+        let Some(mediated) = &self.mediated else { return Ok(None) };
+        let (bag_weights, cross_covariance, covariance) = mediated.queries(mediators, targets)?;
+        let responses = bag_weights.transpose_matvec(bag_responses);
+        Ok(Some(MediatorQueries { bag_weights, responses, cross_covariance, covariance }))
+    }
+
     /// Gradient of a function with respect to the parameters of the [`Mediation`], given its derivatives with
     /// respect to B (J × M) and S (M × M, symmetric); empty if all targets are matched. By differentials:
     /// `dB = (L + R)⁻¹ (dℓ - (dL + dR) B)`, `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and with centring
@@ -304,6 +325,36 @@ impl MediatedTargets {
             weights,
             mass_shares,
         })
+    }
+
+    /// For q new mediators: the weights of bags in the mean of f (J × q), and the regression's covariance
+    /// between all m targets and these (m × q) and among these (q × q).
+    fn queries(&self, mediators: &Table, m: usize) -> Result<(Matrix, Matrix, Matrix)> {
+        let mediators = mediators.align_to(self.mediators.columns())?;
+        let (j, k, q) = (self.weights.rows(), self.weights.cols(), mediators.rows());
+        let kernel = &self.mediation.kernel;
+        let cross = kernel.cross_gram(&self.mediators, &mediators);
+        check_mediators_kernel(&cross)?;
+        let bag_cross = cross.first_rows(j);
+        let mut bag_weights = self.factor.solve(bag_cross.clone());
+        // The part of the covariance that the bags explain.
+        let mut among_targets = cross.block(j..j + k, 0..q);
+        among_targets.add_times(-1.0, &self.weights.transpose_matmul(&bag_cross));
+        let mut covariance = kernel.gram(&mediators);
+        covariance.add_times(-1.0, &bag_weights.transpose_matmul(&bag_cross));
+        let mut cross_covariance = Matrix::zeros(m, q);
+        for (c, (t, factor)) in self.targets.iter().enumerate() {
+            cross_covariance.row_mut(*t).copy_from_slice(among_targets.row(c));
+            cross_covariance.row_mut(*t).iter_mut().for_each(|v| *v *= factor);
+        }
+        for i in 0..q {
+            let remainder = 1.0 - (0..j).map(|b| bag_weights[(b, i)]).sum::<f64>();
+            for b in 0..j {
+                let weight = bag_weights[(b, i)] + self.mass_shares[b] * remainder;
+                bag_weights[(b, i)] = self.bag_scaling[b] * weight;
+            }
+        }
+        Ok((bag_weights, cross_covariance, covariance))
     }
 
     /// S over all m targets, m × m.

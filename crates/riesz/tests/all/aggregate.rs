@@ -51,12 +51,12 @@ fn mediators(unit: TargetUnit, targets: usize) -> Mediators {
     Mediators { bags: table(50, 6, 2), targets: table(80, targets, 2), totals }
 }
 
-fn mediation(counts: BagWeighting, centered: bool) -> Mediation {
+pub fn mediation(counts: BagWeighting, centered: bool) -> Mediation {
     Mediation { counts, centered, ..Mediation::new(Kernel::gaussian(&[0.9, 1.4]), 0.05) }
 }
 
 /// Data with five targets; `bag_of_target` gives the bag of each that has rows.
-fn data(unit: TargetUnit, bag_of_target: [Option<usize>; 5]) -> Aggregates {
+pub fn data(unit: TargetUnit, bag_of_target: [Option<usize>; 5]) -> Aggregates {
     let (rows, bags) = bags(unit);
     let times = if unit == TargetUnit::Sum { 25.0 } else { 1.0 };
     let targets = [0.3, -1.2, 0.8, 2.0, -0.4].map(|z| z * times).to_vec();
@@ -65,11 +65,11 @@ fn data(unit: TargetUnit, bag_of_target: [Option<usize>; 5]) -> Aggregates {
     Aggregates { rows, bags, targets, bag_of_target: bag_of_target.to_vec(), target_noise, mediators }
 }
 
-const MATCHED: [Option<usize>; 5] = [Some(3), Some(0), Some(1), Some(5), Some(4)];
-const MIXED: [Option<usize>; 5] = [Some(3), None, Some(1), None, Some(4)];
-const MEDIATED: [Option<usize>; 5] = [None; 5];
+pub const MATCHED: [Option<usize>; 5] = [Some(3), Some(0), Some(1), Some(5), Some(4)];
+pub const MIXED: [Option<usize>; 5] = [Some(3), None, Some(1), None, Some(4)];
+pub const MEDIATED: [Option<usize>; 5] = [None; 5];
 
-fn process(mediation: Option<Mediation>) -> AggregateGaussianProcess {
+pub fn process(mediation: Option<Mediation>) -> AggregateGaussianProcess {
     AggregateGaussianProcess {
         normalize_y: false,
         mediation,
@@ -82,7 +82,7 @@ fn kernel() -> Kernel {
 }
 
 /// The matrix B and the regression covariance S of an observation operator, by their formulas.
-fn operator(data: &Aggregates, mediation: &Mediation) -> (Matrix, Matrix) {
+pub fn operator(data: &Aggregates, mediation: &Mediation) -> (Matrix, Matrix) {
     let (j, m) = (data.bags.count(), data.bag_of_target.len());
     let mass = data.bags.weight_sums();
     let total_mass: f64 = mass.iter().sum();

@@ -41,7 +41,7 @@ fn process(ties: f64, row_noise: f64, noise: f64, prior_mean: Option<f64>) -> Ag
 }
 
 /// Processes and data of all kinds: some or all targets mediated, several noises, a learnt or given mean.
-fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
+pub fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
     let mut cases = Vec::new();
     for (bag_of_target, noise) in [(MIXED, 0.07), (MEDIATED, 0.0)] {
         for (ties, row_noise) in [(0.0, 0.0), (0.2, 0.0), (0.1, 0.4)] {
@@ -54,15 +54,15 @@ fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
 }
 
 /// A normal distribution of a vector.
-struct Normal {
-    mean: Vec<f64>,
-    covariance: Matrix,
+pub struct Normal {
+    pub mean: Vec<f64>,
+    pub covariance: Matrix,
 }
 
 impl Normal {
     /// Conditions on observations of the first coordinates. Returns the distribution of the others, and the
     /// log density of the observations.
-    fn condition(&self, seen: &[f64]) -> (Self, f64) {
+    pub fn condition(&self, seen: &[f64]) -> (Self, f64) {
         let (n, m) = (self.mean.len(), seen.len());
         let block = |rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| {
             let cells = rows.clone().flat_map(|i| cols.clone().map(move |j| (i, j)));

@@ -29,6 +29,8 @@ mod clusters;
 mod coalition_tables;
 mod coalitions;
 mod common;
+mod conditional_mean;
+mod conditional_mean_process;
 mod conditional_uncertainty;
 mod conjugate_gradients;
 mod covariance;

@@ -1,6 +1,6 @@
 //! `riesz downscale estimate`: fits and predicts at once, averaged over hyper-parameters.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::aggregate::{AggregateFit, Tuning};
@@ -14,6 +14,7 @@ use crate::args::{CellArgs, Global};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::aggregates::Aggregated;
+use crate::io::columns::Columns;
 use crate::io::write::{Cells, TableWriter, row_labels};
 use crate::rates;
 
@@ -24,21 +25,36 @@ Examples:
   riesz downscale estimate areas.csv --target cases --exposure population --family poisson -o rates.csv
   riesz downscale estimate rows.csv bags.csv --bag district --target rate --at new.csv -o map.csv
   riesz downscale estimate rows.csv bags.csv --bag district --target rate --target-contributions
+  riesz downscale estimate rows.csv bags.csv --bag district --target rate --mediators latitude,year \
+    --at-mediators places.csv
 
 Fits as 'riesz downscale fit --hyperparameter-samples' does and predicts rows at once, without a
 model file. The predictions are averages over samples from the posterior of the hyper-parameters,
 weighted by their likelihood: with few targets their intervals are wider than those of the best
-hyper-parameters alone. The columns are those of 'riesz downscale predict'.")]
+hyper-parameters alone. The columns are those of 'riesz downscale predict'.
+
+With --at-mediators the predictions are means of the map over the rows of a bag with these mediators,
+which need no rows: the conditional mean process. They have the uncertainty of the map and of the
+regression on mediators, without the noise of targets; for sums they are per unit of weight.")]
 pub struct Args {
     /// The training data and the settings of the fit.
     #[command(flatten)]
     pub learn: Learn,
     /// Table of rows to predict [default: the rows of the fit]
-    #[arg(long = "at", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long = "at", value_name = "FILE", value_hint = ValueHint::FilePath, group = "queries")]
     pub rows_file: Option<PathBuf>,
-    /// (--at) Column of rows with their names, which the result has in place of row numbers; a single table
-    /// of areas has those of --bag
-    #[arg(long, value_name = "COL", requires = "rows_file")]
+    /// Table of --mediators at which to predict the mean of the map over rows; for exact fits to numbers
+    #[arg(
+        long = "at-mediators",
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        group = "queries",
+        conflicts_with = "target_contributions"
+    )]
+    pub mediators_file: Option<PathBuf>,
+    /// (--at, --at-mediators) Column of rows with their names, which the result has in place of row numbers;
+    /// a single table of areas has those of --bag
+    #[arg(long, value_name = "COL", requires = "queries")]
     pub id: Option<String>,
     /// Number of samples of the hyper-parameters; 0 for the best hyper-parameters only
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -168,6 +184,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     check_samples(&args.learn, args.hyperparameter_samples)?;
     let aggregated = args.learn.checked_data(&console)?;
+    let mediators =
+        args.mediators_file.as_deref().map(|path| args.mediators(path, &aggregated)).transpose()?;
     if args.target_contributions && aggregated.family.is_some() {
         return Err(Failure::input(
             "--target-contributions cannot be used with counts, whose map is not linear in them: leave it \
@@ -187,6 +205,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         mixture(&args.learn, args.hyperparameter_samples, &aggregated, global.seed, &console)?;
     if let Some(warning) = effective_size.and_then(few_samples_warning) {
         console.warn(warning);
+    }
+    if let (Some((mediators, labels)), Mixture::Exact(fits)) = (mediators, &mixture) {
+        let columns = conditional_means(fits, &mediators, &args.learn.data.target)?;
+        let columns = [labels].into_iter().chain(columns).collect::<Vec<_>>();
+        let columns = columns.iter().map(|(name, cells)| (&name[..], cells.clone())).collect();
+        return TableWriter::write_columns(args.output.as_deref(), format, columns);
     }
     let parts: Vec<(f64, &KernelExpansion, &PosteriorCovariance)> = match &mixture {
         Mixture::Exact(fits) => fits.iter().map(|(w, fit)| (*w, &fit.model, &fit.covariance)).collect(),
@@ -214,6 +238,34 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 impl Args {
+    /// The mediators of `--at-mediators`, and the column that labels them. Refuses fits that do not use
+    /// mediators, or that cannot be asked at mediators.
+    fn mediators(&self, path: &Path, aggregated: &Aggregated) -> Result<(Table, (String, Cells))> {
+        let refuse = |reason: &str| Err(Failure::input(format!("--at-mediators {reason}")));
+        if aggregated.family.is_some() {
+            return refuse("is for numbers, not for counts, whose map is not linear in them: leave it out");
+        }
+        if self.learn.points(&aggregated.data).is_some() {
+            return refuse(
+                "cannot be used with fits through inducing points, which keep no rows: leave it out, or give \
+                 fewer rows and no --inducing",
+            );
+        }
+        let Some(mediators) = &aggregated.data.mediators else {
+            return refuse(
+                "needs targets that are learnt through mediators: give --mediators, and --operator mediated \
+                 if every bag has rows",
+            );
+        };
+        let mediator_columns = mediators.bags.columns();
+        let names = mediator_columns.iter().map(|column| column.name.clone()).chain(self.id.clone());
+        let columns = Columns::read(self.learn.data.table.source(path).open()?, &names.collect::<Vec<_>>())?;
+        let policy = CellArgs::default().for_model(&mediators.bags)?;
+        let (table, _) = columns.table_for_model(mediator_columns, &policy)?;
+        let labels = labels(&columns, self.id.as_ref(), table.rows())?;
+        Ok((table, labels))
+    }
+
     /// The rows to predict, in the columns of the model, and the column that labels them.
     fn rows(
         &self,
@@ -236,6 +288,21 @@ impl Args {
         let labels = labels(&columns, self.id.as_ref(), table.rows())?;
         Ok((table, labels))
     }
+}
+
+/// The mean of the map given each row of mediators, with its standard deviation and its 95 % interval.
+fn conditional_means(
+    fits: &[(f64, AggregateFit)],
+    mediators: &Table,
+    target: &str,
+) -> Result<Vec<(String, Cells)>> {
+    let moments = |(weight, fit): &(f64, AggregateFit)| {
+        let (means, covariance) = fit.conditional_means(mediators)?;
+        Ok((*weight, means, covariance.standard_deviations()))
+    };
+    let moments: Vec<(f64, Vec<f64>, Vec<f64>)> = fits.iter().map(moments).collect::<Result<_>>()?;
+    let ends = ["", "_std", "_low", "_high"].map(|end| format!("{target}{end}"));
+    Ok(ends.into_iter().zip(rates::normal_mixture(&moments).map(Cells::Numbers)).collect())
 }
 
 /// The contributions of the prior mean and of each target to the prediction of each row.
