@@ -54,6 +54,7 @@ __all__ = [
     "few_samples_warning",
     "fit_aggregates",
     "fit_bradley_terry",
+    "fit_choices",
     "fit_counts",
     "fit_landmarks",
     "fit_preferences",
@@ -85,6 +86,7 @@ __all__ = [
     "permutation",
     "plan_facts",
     "plan_fit",
+    "predict_choices",
     "predict_sums",
     "preference_evidence",
     "rank_features",
@@ -92,6 +94,7 @@ __all__ = [
     "read_homes",
     "read_numbers",
     "read_outcomes",
+    "rows_of_sets",
     "sage_of_function",
     "sage_values",
     "same_unit",
@@ -100,6 +103,7 @@ __all__ = [
     "sobol_of_function",
     "spec_r",
     "usual_doses",
+    "suggest_duels",
     "suggest_trials",
     "survey_kernel",
     "survey_rows",
@@ -122,7 +126,7 @@ _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
 _Duels = tuple[list[int], list[int], list[float], list[float] | None]
 
 _Ranked = tuple[
-    list[tuple[float, tuple[float, float], int, tuple[int, int], float]],
+    list[tuple[float, tuple[float, float], int, tuple[int, int], float, float]],
     float,
     tuple[float, float, float],
     list[tuple[list[int], float]],
@@ -785,6 +789,22 @@ def fit_preferences(
     draws: int | None,
     seed: int,
 ) -> tuple[Fitted, FittedPrior]: ...
+def fit_choices(
+    kernel: str | None,
+    items: _Rows,
+    sets: list[list[int]],
+    chosen: list[list[int]],
+    weight: list[float] | None,
+    names: list[str] | None,
+    tune: bool,
+    restarts: int,
+    draws: int | None,
+    seed: int,
+) -> tuple[Fitted, FittedPrior]: ...
+def predict_choices(
+    models: list[tuple[float, Expansion]], items: _Rows, sets: list[list[int]], draws: int, seed: int
+) -> list[tuple[list[float], list[float]]]: ...
+def rows_of_sets(sets: list[str], chosen: list[float]) -> list[tuple[list[int], list[int]]]: ...
 def explain_duels(
     models: list[tuple[float, Expansion]],
     rows: _Rows,
@@ -905,6 +925,16 @@ def rank_preferences(
     triangles: int,
     seed: int,
 ) -> _Ranked: ...
+def suggest_duels(
+    models: list[tuple[float, Expansion]],
+    items: _Rows,
+    context: list[float] | None,
+    goal: str,
+    count: int,
+    candidates: list[tuple[int, int]] | None,
+    draws: int | None,
+    seed: int,
+) -> list[tuple[int, int, float, float, float]]: ...
 def spec_r(
     items: int, input: _Duels, draws: int, seed: int
 ) -> tuple[float, tuple[float, float], tuple[float, float], float]: ...

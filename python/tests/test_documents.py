@@ -105,6 +105,12 @@ def write_duels(folder, rng):
     home, away = np.array([f"club {a}" for a, _ in pairs]), np.array([f"club {b}" for _, b in pairs])
     season = {"home": home, "away": away, "home_goals": goals[:, 0], "away_goals": goals[:, 1]}
     write_table(folder / "games.csv", season)
+    # Shelves of three phones, from which the one with the largest battery is chosen.
+    shelves = np.array([[i, (i + 3) % n, (i + 7) % n] for i in range(n)])
+    columns = {"set": np.repeat(range(n), 3), "item": names[shelves.ravel()]}
+    write_table(folder / "shelves.csv", columns)
+    chosen = battery[shelves] == battery[shelves].max(axis=1, keepdims=True)
+    write_table(folder / "picks.csv", {**columns, "chosen": chosen.ravel().astype(int)})
 
 
 def write_areas(folder, rng):

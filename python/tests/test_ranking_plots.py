@@ -41,6 +41,7 @@ def example_ranking(count=12, named=lambda i: f"phone {i}", seed=0):
         rank=rank,
         rank_interval=np.quantile(ranks, [0.025, 0.975], axis=0, method="nearest").T.astype(int),
         probability_best=(draws.argmax(axis=1)[:, None] == np.arange(count)).mean(axis=0),
+        probability_condorcet=np.full(count, 0.9 / count),
         cyclic_share=0.2,
         cyclic_share_interval=np.array([0.1, 0.2, 0.3]),
         cycles=[((b, c, d), 0.71), ((a, worst, b), 0.4), ((a, b, c), 0.13)],

@@ -6,6 +6,7 @@ mod aggregate_counts;
 mod bayesian_optimisation;
 mod black_box;
 mod causal;
+mod choices;
 mod columns;
 mod conditional_mean;
 mod discrepancy;
@@ -813,6 +814,9 @@ mod _core {
     };
 
     #[pymodule_export]
+    use super::choices::{fit_choices, predict_choices, rows_of_sets};
+
+    #[pymodule_export]
     use super::columns::{column_suspicions, column_type, column_unit, read_numbers, same_unit};
 
     #[pymodule_export]
@@ -825,7 +829,7 @@ mod _core {
     use super::duel_tables::{duel_columns, evaluate_duels, times_of_levels};
 
     #[pymodule_export]
-    use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};
+    use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r, suggest_duels};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

@@ -277,6 +277,15 @@ pub fn fit_preferences(
         Ok((fit, average.transpose()?.map(PosteriorMixture::into_models)))
     };
     let (fit, average) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    fitted_for_python(py, fit, average)
+}
+
+/// Returns a fit with its average and its tuned prior for Python.
+pub(crate) fn fitted_for_python(
+    py: Python<'_>,
+    fit: PreferenceFit,
+    average: Option<ModelAverage>,
+) -> PyResult<(Fitted, FittedPrior)> {
     let few_samples = average.as_ref().and_then(|average| few_samples_warning(average.effective_sample_size));
     let average = average.map(|average| average_for_python(py, average)).transpose()?;
     let PreferenceFit {

@@ -7,7 +7,8 @@ use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::preference::clusters::{ClusterCount, Clusterer, ClusteringMethod};
 use riesz::preference::{
-    DuelEntries, Duels, ModelEvidence, Rankability, RankingRequest, SpecR, UserEvidence, prepare_entries,
+    DuelEntries, DuelSuggestion, Duels, InformationGoal, ModelEvidence, Rankability, RankingRequest, SpecR,
+    SuggestionRequest, UserEvidence, prepare_entries,
 };
 
 use crate::fit::WeightedModels;
@@ -15,9 +16,9 @@ use crate::preference::{Circumstances, DuelInput, duels, process};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
-/// The place of an item: its utility and interval, its rank and interval, and its probability of being the
-/// best.
-type Place = (f64, (f64, f64), usize, (usize, usize), f64);
+/// The place of an item: its utility and interval, its rank and interval, and its probabilities of being the
+/// best and of being the Condorcet winner.
+type Place = (f64, (f64, f64), usize, (usize, usize), f64, f64);
 
 /// A ranking: the places of items, the cyclic share of the mean and of draws, the most probable cycles of
 /// three items, and the numbers of draws of utilities and of all pairs.
@@ -26,7 +27,7 @@ type Ranked = (Vec<Place>, f64, (f64, f64, f64), Vec<([usize; 3], f64)>, (usize,
 fn ranked(result: &Rankability) -> Ranked {
     let ranks = (0..result.utility.len()).map(|i| {
         let (utility, rank) = (result.utility_interval[i], result.rank_interval[i]);
-        (result.utility[i], utility, result.rank[i], rank, result.best[i])
+        (result.utility[i], utility, result.rank[i], rank, result.best[i], result.condorcet[i])
     });
     let circles = result.triangles.iter().map(|t| (t.items, t.probability)).collect();
     let draws = (result.draws, result.cycle_draws);
@@ -53,6 +54,36 @@ pub fn rank_preferences(
     let stop = ranking.stop.clone();
     let work = move || ranking.summarise_models(&models.parts(), &items, context.as_deref());
     Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
+}
+
+/// A suggested duel: the left and the right item, the information in bits with its standard error, and the
+/// probability that the left item wins.
+type SuggestedDuel = (usize, usize, f64, f64, f64);
+
+/// Suggests the `count` duels with the largest expected information about a goal, among candidates or all
+/// pairs. Models and their context are as for `rank_preferences`.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+pub fn suggest_duels(
+    py: Python<'_>,
+    models: Vec<(f64, Py<Expansion>)>,
+    items: NamedRows<'_>,
+    context: Option<Vec<f64>>,
+    goal: &str,
+    count: usize,
+    candidates: Option<Vec<(usize, usize)>>,
+    draws: Option<usize>,
+    seed: u64,
+) -> PyResult<Vec<SuggestedDuel>> {
+    let items = sample(items)?;
+    let models = WeightedModels::with_posteriors(&models)?;
+    let goal = InformationGoal::named(goal).map_err(raise)?;
+    let request = SuggestionRequest { count, candidates, draws, seed, ..SuggestionRequest::new(goal) };
+    let stop = request.stop.clone();
+    let work = move || request.suggest(&models.parts(), &items, context.as_deref());
+    let suggestions = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let numbers = |s: &DuelSuggestion| (s.pair.0, s.pair.1, s.information, s.std_error, s.probability);
+    Ok(suggestions.iter().map(numbers).collect())
 }
 
 /// SpecR of duels among `items` items; its mean and standard deviation for perfect rankings, and for fair

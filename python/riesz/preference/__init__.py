@@ -8,10 +8,12 @@ from ._classifier import PreferenceClassifier
 from ._clusters import PreferenceClusters
 from ._duels import explain
 from ._evaluation import EvaluationResult, evaluate
+from ._next_duel import DuelSuggestions
 from ._pair_classifier import PairClassifier, pair_groups
 from ._rankability import Evidence, Rankability, SpecR, compare_models, rankability, spec_r
 
 __all__ = [
+    "DuelSuggestions",
     "EvaluationResult",
     "Evidence",
     "PairClassifier",

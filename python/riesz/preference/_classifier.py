@@ -21,6 +21,7 @@ import os
 import pathlib
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from .._explaining.explanation import NO_COVARIANCE, Explanation
 from .._models.average import ModelAverage
 from .._models.expansion import Expansion, write
 from ._bradley_terry import ABILITIES, fit_abilities
+from ._choices import numbers_of_labels, predicted_choices, read_choices
 from ._duel_contexts import (
     ABILITY,
     HOME,
@@ -53,10 +55,12 @@ from ._duel_contexts import (
     rows_of,
     side_by_side,
     sides,
+    sorted_labels,
 )
 from ._duel_tables import read_duel_table
 from ._duels import explain
 from ._known_items import KnownItems
+from ._next_duel import DuelSuggestions, suggested_duels
 from ._outcomes import Outcomes, read_outcomes
 
 __all__ = ["PreferenceClassifier"]
@@ -374,23 +378,110 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
                 fitted.unknown,
                 fitted.unknown_contexts,
             )
-        for message in notes:
-            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
         self._names, self._levels, self._contexts = names, levels, context_columns
         self._has_home, self._known = home is not None, known
+        return self._with_fit(prior, model, notes, average, fitted.log_marginal_likelihood)
+
+    def fit_choices(
+        self, items: Any, sets: Any, chosen: Any = None, *, sample_weight: Any = None
+    ) -> PreferenceClassifier:
+        """Fits a utility to choices from sets of the rows of ``items``: the probability that a is chosen from
+        C is ``exp f(a) / Σ_{b in C} exp f(b)``. A duel is a choice from two items, so everything else is as
+        after :meth:`fit`; :meth:`predict_choice` predicts choices. It needs ``model="utility"``, ties as
+        halves and Laplace's inference, and uses no landmarks.
+
+        Parameters
+        ----------
+        items : array, data frame or None
+            As in :meth:`fit`; with ``None`` items have names and abilities alone.
+        sets : list of lists, or data frame
+            The items of each set: labels of the index of ``items``, or numbers of rows from 0. Or a data
+            frame with one line per item of a set, and the columns ``set``, ``item`` and ``chosen``: 1 for the
+            chosen item of each set (2 for the second place, …), 0 or missing for the others.
+        chosen : list, optional
+            For lists: the chosen item of each set, or a list of items in the order of their places, the best
+            first (Plackett 1975). Each place is a choice from the items without an earlier place.
+        sample_weight : array, optional
+            One weight per set, in the order in which sets first occur.
+
+        Returns
+        -------
+        PreferenceClassifier
+
+        Examples
+        --------
+        >>> sets = [["tea", "coffee", "water"], ["tea", "water"], ["coffee", "tea", "water"]] * 4
+        >>> chosen = ["coffee", "tea", ["coffee", "tea"]] * 4
+        >>> model = PreferenceClassifier("utility").fit_choices(None, sets, chosen)
+        >>> probability = model.predict_choice([["tea", "coffee", "water"]])[0]
+        >>> bool(probability[1] > probability[0] > probability[2])
+        True
+        """
+        self._check()
+        self._check_choices()
+        sets, chosen = read_choices(sets, chosen)
+        self._function, self._background = None, copy.deepcopy(items)
+        self.n_landmarks_ = self.n_context_landmarks_ = None
+        has_ability = self._has_ability(items, None)
+        if items is None:
+            items = self._background = NameList(sorted_labels(dict.fromkeys(chain(*sets))))
+        names, levels, rows = read_items(items, self.columns)
+        if has_ability and ABILITY in names:
+            raise ValueError(f"items have a column '{ABILITY}', as the model would call its own: rename it")
+        kernel = self.kernel if names else None
+        text = None if kernel is None else kernel._fitted_to(rows, names, levels)._to_json(names, levels)
+        known = KnownItems.of_fit(items, rows) if has_ability else None
+        samples = None
+        if self.n_hyperparameter_samples != "auto":
+            samples = hyperparameter_samples(self.n_hyperparameter_samples, 0, self.optimizer, None) or 0
+        number_of = numbers_of_labels(items, len(rows))
+        fitted, prior = _core.fit_choices(
+            text,
+            (names, levels, rows),
+            [number_of(items_of_set, "sets") for items_of_set in sets],
+            [number_of(items_of_set, "chosen") for items_of_set in chosen],
+            None if sample_weight is None else np.asarray(sample_weight, dtype=float).tolist(),
+            None if known is None else known.names,
+            self.optimizer is not None,
+            whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0),
+            samples,
+            int(check_random_state(self.random_state).randint(2**31 - 1)),
+        )
+        self._names, self._levels, self._contexts = names, levels, None
+        self._has_home, self._known = False, known
+        return self._with_fit(
+            prior, fitted.model, fitted.warnings, fitted.average, fitted.log_marginal_likelihood
+        )
+
+    def _check_choices(self) -> None:
+        """Refuses settings that choices do not support."""
+        required = {"model": (self._form, "utility"), "ties": (self.ties, "half")}
+        required |= {"inference": (self.inference, "laplace"), "context_kernel": (self.context_kernel, None)}
+        for name, (value, needed) in required.items():
+            if value != needed:
+                raise ValueError(f"{name} = {value!r}: fit_choices needs {name}={needed!r}")
+        if self.n_landmarks not in ("auto", None):
+            raise ValueError(f"n_landmarks = {self.n_landmarks!r}: fit_choices uses no landmarks: give None")
+
+    def _with_fit(
+        self, prior: Any, model: Any, notes: list[str], average: Any, log_marginal_likelihood: float | None
+    ) -> PreferenceClassifier:
+        """Sets the attributes of a fit, after those of its columns."""
+        for message in notes:
+            warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=3)
         self.expansion_ = None if model is None else Expansion._wrap(model)
         self.average_ = None if average is None else ModelAverage._of_fit(self.expansion_, average)
         self.kernel_ = rk._from_json(prior.kernel, self._names)
         self.utility_variance_, self.generalized_variance_ = prior.utility, prior.generalised
         further_variances = list(prior.further)
         self.home_variance_ = further_variances.pop(0) if self._has_home else 0.0
-        self.ability_variance_ = further_variances.pop(0) if has_ability else 0.0
+        self.ability_variance_ = further_variances.pop(0) if self._known is not None else 0.0
         text, self.shared_context_fraction_ = prior.contexts or (None, 1.0)
         self.context_kernel_ = (
-            None if text is None or context_columns is None else rk._from_json(text, context_columns.names)
+            None if text is None or self._contexts is None else rk._from_json(text, self._contexts.names)
         )
         self.margin_ = self._mean_margin(prior.margin or 0.0)
-        self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
+        self.log_marginal_likelihood_value_ = log_marginal_likelihood
         self.classes_ = np.array(["right", "left", "tie"][: 3 if self.ties == "model" else 2])
         self.n_features_in_ = len(self._names)
         return self
@@ -712,6 +803,100 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         largest = probabilities == probabilities.max(axis=1, keepdims=True)
         correct = largest[np.arange(len(column)), column] / largest.sum(axis=1)
         return float(np.average(correct, weights=weight))
+
+    def predict_choice(
+        self,
+        sets: Any,
+        items: Any = None,
+        *,
+        return_std: bool = False,
+        n_samples: int = 10_000,
+        random_state: Any = None,
+    ) -> Any:
+        """Returns the probabilities with which each item of a set is chosen, ``exp f(a) / Σ_b exp f(b)``
+        averaged over the posterior of the utility f.
+
+        Parameters
+        ----------
+        sets : list of lists
+            The items of each set: labels of the index of ``items``, or numbers of its rows.
+        items : array or data frame, optional
+            The items, by default those of the fit. Other items need not have been in a set.
+        return_std : bool, default False
+            Whether to return Monte Carlo standard errors as well.
+        n_samples : int, default 10000
+            The number of draws from the posterior, which sets of two items do not need.
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        probabilities : list of arrays
+            One array per set, in the order of its items.
+        std_errors : list of arrays
+            Only with ``return_std``; 0 for sets of two items.
+
+        Examples
+        --------
+        See :meth:`fit_choices`.
+        """
+        probabilities, std_errors = predicted_choices(
+            self, sets, items, whole_number("n_samples", n_samples, 2), random_state
+        )
+        return (probabilities, std_errors) if return_std else probabilities
+
+    def suggest(
+        self,
+        items: Any = None,
+        k: int = 1,
+        goal: str = "best",
+        *,
+        candidates: Any = None,
+        users: Any = None,
+        contexts: Any = None,
+        n_samples: int | None = None,
+        random_state: Any = None,
+    ) -> DuelSuggestions:
+        """Returns the ``k`` duels whose outcomes are expected to inform most about a goal.
+
+        The information is the mutual information between the outcome and the goal under the posterior, in
+        bits: by how much the outcome is expected to reduce the uncertainty about the goal. It is that of a
+        single duel, so for several duels the sum is too large. Hold a duel, fit the model with its outcome,
+        and ask again. No item is at home.
+
+        Parameters
+        ----------
+        items : array or data frame, optional
+            The items, or labels of items of the fit; by default all items of the fit. Other items need not
+            have duels.
+        k : int, default 1
+            The number of duels.
+        goal : "best", "ranking" or "cycles"
+            ``"best"``: which item is the best, or in models that allow cycles which is the Condorcet winner
+            (it beats each other item with a probability above one half), or that there is none.
+            ``"ranking"``: the log odds of all pairs, which determine the ranking. ``"cycles"``: the number of
+            cycles of three items, in classes: none, and eight classes of about equal probability.
+        candidates : list of (left, right), optional
+            The duels that can be held, pairs of labels (or row numbers) of ``items``; by default all pairs.
+        users, contexts
+            For a model with users or contexts: the user, or the context (one row), of the duel.
+        n_samples : int, optional
+            The number of joint draws. By default 10,000 of utilities, or fewer for more than 1,000 items, and
+            512 of all log odds for models that allow cycles. Values of the goal with fewer than 8 draws are
+            one class.
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        DuelSuggestions
+
+        Examples
+        --------
+        >>> votes = [("ann", "bob")] * 3 + [("bob", "cleo")] * 3 + [("ann", "dan"), ("dan", "ann")]
+        >>> model = PreferenceClassifier("bradley_terry").fit(None, votes)
+        >>> sorted(model.suggest(random_state=0).pairs[0])  # Who of the two is the best?
+        ['ann', 'dan']
+        """
+        return suggested_duels(self, items, k, goal, candidates, users, contexts, n_samples, random_state)
 
     def save(self, path: str | os.PathLike[str], *, posterior: bool = True) -> None:
         """Writes the model file of ``riesz prefer fit``, which ``riesz prefer predict`` and :meth:`load`

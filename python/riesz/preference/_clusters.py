@@ -26,8 +26,8 @@ from .._data.parameters import check_optimizer, whole_number
 from .._data.types import ColumnChoices, KernelLike, MatrixLike, Optimizer, RandomState
 from .._data.validation import names_of
 from ._duel_contexts import kernel_and_items, rows_of
+from ._joint_posterior import seed_of
 from ._outcomes import read_outcomes
-from ._rankability import _seed
 
 __all__ = ["PreferenceClusters"]
 
@@ -178,7 +178,7 @@ class PreferenceClusters(BaseEstimator):
             float(self.threshold),
             whole_number("n_subsamples", self.n_subsamples, 0),
             self.optimizer is not None,
-            _seed(self.random_state),
+            seed_of(self.random_state),
         )
         self.labels_ = np.array(labels)
         self.probabilities_ = probabilities

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _core
 from .._data.parameters import check_optimizer, positive_number, whole_number
@@ -30,6 +28,7 @@ from .._data.table_columns import ColumnTypes
 from ._classifier import PreferenceClassifier
 from ._duel_contexts import Contexts, NameList, kernel_and_items, pairs_of, rows_of
 from ._duel_tables import read_duel_table
+from ._joint_posterior import JointPosterior, seed_of
 from ._known_items import KnownItems
 from ._outcomes import read_outcomes
 
@@ -55,6 +54,10 @@ class Rankability:
     #: The probability of each item to be the best. It need not be largest for the item of rank 1: an
     #: uncertain utility exceeds the others more often.
     probability_best: np.ndarray
+    #: The probability of each item to be the Condorcet winner, which beats each other item with a probability
+    #: above one half. With cycles there may be no such item, so they add up to at most 1. Without cycles they
+    #: equal ``probability_best``.
+    probability_condorcet: np.ndarray
     #: The share of the squared log odds, at their posterior mean, that no utility explains: 0 for differences
     #: of utilities, 1 for rock, paper and scissors. It is near 1/3 for an order in which everyone beats all
     #: lower items by the same log odds; ``cycles`` distinguish orders.
@@ -68,14 +71,20 @@ class Rankability:
     level: float
     #: The number of draws for ranks and ``probability_best``.
     n_samples: int
-    #: The number of joint draws of all log odds, for ``cyclic_share_interval`` and ``cycles``; 0 for models
-    #: without cycles.
+    #: The number of joint draws of all log odds, for ``cyclic_share_interval``, ``cycles`` and
+    #: ``probability_condorcet``; 0 for models without cycles.
     n_cycle_samples: int = 0
 
     @property
     def probability_best_std_error(self) -> np.ndarray:
         """The standard errors of ``probability_best`` due to the number of draws."""
         return np.sqrt(self.probability_best * (1 - self.probability_best) / self.n_samples)
+
+    @property
+    def probability_condorcet_std_error(self) -> np.ndarray:
+        """The standard errors of ``probability_condorcet`` due to the number of draws."""
+        p = self.probability_condorcet
+        return np.sqrt(p * (1 - p) / (self.n_cycle_samples or self.n_samples))
 
     def elo(self, mean: float = 1500.0, *, scale: float = 400.0) -> tuple[np.ndarray, np.ndarray]:
         """Returns the utilities on the Elo scale with their credible intervals, in the order of ``items``, as
@@ -127,6 +136,8 @@ class Rankability:
             "elo_high": interval[:, 1],
             "probability_best": self.probability_best,
             "probability_best_std_error": self.probability_best_std_error,
+            "probability_condorcet": self.probability_condorcet,
+            "probability_condorcet_std_error": self.probability_condorcet_std_error,
         }
         frame = pd.DataFrame(columns)
         return frame.sort_values("rank", kind="stable").reset_index(drop=True)
@@ -280,29 +291,16 @@ def rankability(
     >>> rankability(model, random_state=0).to_frame().item.tolist()
     ['ann', 'bob', 'cleo']
     """
-    check_is_fitted(model, "classes_")
-    if model._function is not None:
-        raise ValueError(
-            "rankability: a model through landmarks has no joint posterior: fit with n_landmarks=None"
-        )
-    if model._contexts is not None:
-        context = model._contexts.rows(contexts, users)
-        if len(context) != 1:
-            raise ValueError(f"users and contexts have {len(context)} rows: ranks are those of one")
-    elif users is not None or contexts is not None:
-        raise ValueError("users and contexts: the model was fitted on duels without them")
-    rows, labels = _ranked_rows(model, items)
-    names, levels = model._item_columns()
+    posterior = JointPosterior.of_model(model, items, users, contexts, "rankability")
+    labels = posterior.labels
     places, share, interval, circles, (draws, cycle_draws) = _core.rank_preferences(
-        model._averaged()._parts(),
-        (list(names), list(levels), np.ascontiguousarray(rows, dtype=float)),
-        None if model._contexts is None else context[0].tolist(),
+        *posterior.to_core(),
         None if n_samples is None else whole_number("n_samples", n_samples, 2),
         float(level),
         whole_number("n_cycles", n_cycles, 0),
-        _seed(random_state),
+        seed_of(random_state),
     )
-    utility, utility_interval, rank, rank_interval, best = (np.array(part) for part in zip(*places))
+    utility, utility_interval, rank, rank_interval, best, condorcet = map(np.array, zip(*places))
     return Rankability(
         items=labels,
         utility=utility,
@@ -310,6 +308,7 @@ def rankability(
         rank=rank,
         rank_interval=rank_interval,
         probability_best=best,
+        probability_condorcet=condorcet,
         cyclic_share=share,
         cyclic_share_interval=np.array(interval),
         cycles=[(tuple(labels[i] for i in three), probability) for three, probability in circles],
@@ -317,42 +316,6 @@ def rankability(
         n_samples=draws,
         n_cycle_samples=cycle_draws,
     )
-
-
-def _ranked_rows(model: PreferenceClassifier, items: Any) -> tuple[np.ndarray, list[Any]]:
-    """Returns the items in the model's columns, nobody at home, and their labels."""
-    if items is None and model._form == "bradley_terry":
-        labels = [label for label, value in model.abilities_.items() if value == value]
-        return np.arange(len(labels))[:, None], labels
-    if items is None and model._background is None:
-        return _rows_of_file(model)
-    is_of_fit = items is None
-    items = model._background if is_of_fit else model._items_of_names(items, "items")
-    rows = model._items(items, "items")
-    abilities = np.arange(float(len(rows)))[:, None]
-    if model._known is not None and not is_of_fit:
-        codes, _ = model._known.codes(items, rows)
-        abilities = np.where(np.isnan(codes), len(model._known.names), codes)
-    if model._has_home:
-        rows = np.hstack([rows, np.zeros((len(rows), 1))])
-    if model._known is not None:
-        rows = np.hstack([rows, abilities])
-    index = getattr(items, "index", None)
-    if model._form == "bradley_terry":
-        return rows, list(np.ravel(np.asarray(items, dtype=object)))
-    return rows, list(range(len(rows))) if index is None or callable(index) else list(index)
-
-
-def _rows_of_file(model: PreferenceClassifier) -> tuple[np.ndarray, list[Any]]:
-    """Returns the items of the duels of a model with abilities from a file, and their names."""
-    if model._known is None:
-        raise ValueError("items: the model is from a file, which does not hold their names: give the items")
-    width = len(model._item_columns()[0])
-    codes, first = np.unique(model.expansion_.points[:, width - 1].astype(int), return_index=True)
-    rows = np.array(model.expansion_.points[first, :width])
-    if model._has_home:
-        rows[:, width - 2] = 0.0
-    return rows, [model._known.levels[code] for code in codes]
 
 
 def compare_models(
@@ -441,7 +404,7 @@ def compare_models(
         circumstances,
         optimizer is not None,
         whole_number("n_restarts_optimizer", n_restarts_optimizer, 0),
-        _seed(random_state),
+        seed_of(random_state),
     )
     nested, utility, generalized = (None, None, None) if cycles is None else cycles[0]
     per_user, shared = (None, None) if of_users is None else of_users[0]
@@ -479,10 +442,6 @@ def spec_r(
         left, right = rows_of(items, duels, count)
     core_duels = outcomes.to_core(left, right)
     value, ranking, coins, clustering = _core.spec_r(
-        count, core_duels, whole_number("n_samples", n_samples, 2), _seed(random_state)
+        count, core_duels, whole_number("n_samples", n_samples, 2), seed_of(random_state)
     )
     return SpecR(value, *ranking, *coins, clustering, int(n_samples))
-
-
-def _seed(random_state: Any) -> int:
-    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -95,6 +95,7 @@ RANKING = {
     "utilities": ("Rankability.utility_interval", "Rankability.elo", "rankability", "Rankability"),
     "ranks": ("Rankability.rank_interval",),
     "the best item": ("Rankability.probability_best",),
+    "the Condorcet winner": ("Rankability.probability_condorcet",),
     "cyclic share": ("Rankability.cyclic_share_interval",),
     "cycles of three items": ("Rankability.cycles",),
 }
@@ -133,6 +134,9 @@ def ranking(kind, n_duels, **settings):
                 rank, lambda level: boards[level].rank_interval.T, is_discrete=True
             ),
             "the best item": Events(board.probability_best, rank == 1),
+            "the Condorcet winner": Events(
+                board.probability_condorcet, (true_log_odds > 0).sum(axis=1) == n - 1
+            ),
             "cyclic share": Intervals.from_function(np.array([share]), cyclic_share),
             "cycles of three items": Events(*map(np.array, zip(*cycles))),
         }
@@ -164,6 +168,22 @@ def abilities(seed):
         "ranks": Intervals.from_function((-truth).argsort().argsort() + 1, ranks, is_discrete=True),
         "the best item": Events(board[0.95].probability_best[order], truth == truth.max()),
     }
+
+
+def choices(seed):
+    """Choices from sets of 4 items by softmax of a utility, and probabilities of choices from sets of 3."""
+    design = duels("prior", 100, seed)
+    rng = generator(seed, "choices")
+    n, utility = design.n_items, design.log_odds[:, 0]
+    sets = [rng.choice(n, 4, replace=False) for _ in range(100)]
+    chosen = [options[np.argmax(utility[options] + rng.gumbel(size=4))] for options in sets]
+    items = design.X[:n]
+    model = riesz.PreferenceClassifier("utility", random_state=0).fit_choices(items, sets, chosen)
+    new_sets = [rng.choice(n, 3, replace=False) for _ in range(100)]
+    stated = np.array(model.predict_choice(new_sets, random_state=0))
+    is_chosen = [utility[options] + rng.gumbel(size=3) for options in new_sets]
+    is_chosen = np.array([values == values.max() for values in is_chosen])
+    return {"probability of a choice": Events(stated.ravel(), is_chosen.ravel())}
 
 
 def coefficients(seed):
@@ -343,6 +363,13 @@ ROWS = [
             "the best item": ("Rankability.probability_best",),
         },
         n_short=20,
+    ),
+    Row(
+        "choices from sets",
+        f"{_UTILITY}; 100 choices from sets of 4 of 30 items",
+        "utility, default",
+        choices,
+        {"probability of a choice": ("PreferenceClassifier.predict_choice",)},
     ),
     Row(
         "linear coefficients",

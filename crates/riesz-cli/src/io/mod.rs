@@ -6,6 +6,7 @@ pub mod arrow_ipc;
 pub mod bags;
 pub mod cells;
 pub mod checkpoint;
+pub mod choices;
 pub mod chunk;
 pub mod columns;
 pub mod csv;

@@ -206,7 +206,8 @@ fn rankings_and_clusters_are_reported() {
     assert!(
         table.starts_with(
             "item,rank,rank_low,rank_high,utility,utility_low,utility_high,elo,elo_low,elo_high,\
-             probability_best,probability_best_std_error\n"
+             probability_best,probability_best_std_error,probability_condorcet,\
+             probability_condorcet_std_error\n"
         ),
         "{table}"
     );

@@ -23,6 +23,7 @@ fn ranked(count: usize) -> Rankability {
         rank: (0..count).map(place).collect(),
         rank_interval: (0..count).map(|i| (place(i).max(2) - 1, place(i))).collect(),
         best: (0..count).map(|i| if place(i) == 1 { 1.0 } else { 0.004 }).collect(),
+        condorcet: vec![0.0; count],
         cyclic_share: 0.1,
         cyclic_share_interval: (0.0, 0.1, 0.2),
         triangles: vec![

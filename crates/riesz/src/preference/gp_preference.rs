@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::choices::Choices;
 use super::duels::Duels;
 use super::hyperparameters::PreferenceHyperParameters;
 use super::low_rank::PairFeatures;
@@ -16,7 +17,7 @@ use crate::error::{Error, Result, sized};
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior, draws_per_profile};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
 use crate::gp::inference::Inference;
-use crate::gp::laplace;
+use crate::gp::laplace::{self, JointCovariance};
 use crate::gp::search::{self, SearchOptions, SearchResult, best_profile, best_search};
 use crate::kernel::{ColumnScaling, Kernel, Parameter, Profile};
 use crate::kernel_model::KernelExpansion;
@@ -163,8 +164,17 @@ impl PreferenceProcess {
     /// Returns the default number of draws for [`average`](Self::average). It is 64 for a tuned process and 5
     /// to 300 compared pairs, which contain little information about hyper-parameters, and otherwise 0.
     pub fn default_draws(&self, duels: &Duels) -> usize {
-        let few_pairs = AVERAGED_PAIRS.contains(&duels.pairs().len());
-        if self.tune && few_pairs { DEFAULT_DRAWS } else { 0 }
+        self.draws_for(duels.pairs().len())
+    }
+
+    /// Returns the default number of draws for [`average_choices`](Self::average_choices), which is that for
+    /// as many compared pairs as there are distinct sets.
+    pub fn default_draws_of_choices(&self, choices: &Choices) -> usize {
+        self.draws_for(choices.sets())
+    }
+
+    fn draws_for(&self, observations: usize) -> usize {
+        if self.tune && AVERAGED_PAIRS.contains(&observations) { DEFAULT_DRAWS } else { 0 }
     }
 
     /// Fits the process to duels between the rows of `items`. For n compared pairs the cost is n³/3 for each
@@ -185,7 +195,7 @@ impl PreferenceProcess {
         items: &Table,
         duels: &Duels,
     ) -> Result<PreferenceFit> {
-        self.check(&ObservedDuels { items, bags: None, duels })?;
+        self.check(&ObservedDuels::new(items, duels))?;
         // Items without duels contain no information.
         let without_unused_items = |duels: &Duels| {
             let (with_duels, duels) = duels.without_unused_items();
@@ -193,11 +203,11 @@ impl PreferenceProcess {
         };
         let optimum = tuning_subset.filter(|_| self.tune).map(|subset| {
             let (items, duels) = without_unused_items(subset);
-            self.tune(&ObservedDuels { items: &items, bags: None, duels: &duels })
+            self.tune(&ObservedDuels::new(&items, &duels))
         });
         let optimum = optimum.transpose()?;
         let (items, duels) = without_unused_items(duels);
-        self.fit_data(&ObservedDuels { items: &items, bags: None, duels: &duels }, optimum.as_ref())
+        self.fit_data(&ObservedDuels::new(&items, &duels), optimum.as_ref())
     }
 
     /// Fits the process to duels between bags of the rows of `items`. The model is one of pairs of items,
@@ -207,7 +217,7 @@ impl PreferenceProcess {
     /// # Errors
     /// As [`fit`](Self::fit).
     pub fn fit_bags(&self, items: &Table, bags: &ItemBags, duels: &Duels) -> Result<PreferenceFit> {
-        self.fit_data(&ObservedDuels { items, bags: Some(bags), duels }, None)
+        self.fit_data(&ObservedDuels::of_bags(items, bags, duels), None)
     }
 
     /// Returns the posterior averaged over `draws` draws of the hyper-parameters, by importance sampling from
@@ -229,7 +239,7 @@ impl PreferenceProcess {
         // Items without duels contain no information.
         let (with_duels, duels) = duels.without_unused_items();
         let items = items.select_rows(&with_duels);
-        self.average_data(tuned, &ObservedDuels { items: &items, bags: None, duels: &duels }, draws)
+        self.average_data(tuned, &ObservedDuels::new(&items, &duels), draws)
     }
 
     /// Returns the average for duels between bags of the rows of `items`, as [`average`](Self::average) does.
@@ -244,7 +254,69 @@ impl PreferenceProcess {
         duels: &Duels,
         draws: usize,
     ) -> Result<PosteriorMixture<PreferenceFit>> {
-        self.average_data(tuned, &ObservedDuels { items, bags: Some(bags), duels }, draws)
+        self.average_data(tuned, &ObservedDuels::of_bags(items, bags, duels), draws)
+    }
+
+    /// Fits a utility to choices between the rows of `items`. The model is one of pairs of items, whose log
+    /// odds are differences of utilities: choices from two items are duels. For N items in sets and S
+    /// distinct sets with m items each the cost is O(N³ + S m N²) for each of about ten Newton steps.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit); [`Error::Parameter`] for a prior with a generalised part or contexts, for a
+    /// margin of ties, and for another inference than Laplace's.
+    pub fn fit_choices(&self, items: &Table, choices: &Choices) -> Result<PreferenceFit> {
+        let (items, choices) = self.used_items(items, choices)?;
+        let duels = choices.reference_duels()?;
+        self.fit_data(&ObservedDuels::of_choices(&items, &choices, &duels), None)
+    }
+
+    /// Returns the average for choices between the rows of `items`, as [`average`](Self::average) does.
+    ///
+    /// # Errors
+    /// As [`average`](Self::average) and [`fit_choices`](Self::fit_choices).
+    pub fn average_choices(
+        &self,
+        tuned: &PreferenceFit,
+        items: &Table,
+        choices: &Choices,
+        draws: usize,
+    ) -> Result<PosteriorMixture<PreferenceFit>> {
+        let (items, choices) = self.used_items(items, choices)?;
+        let duels = choices.reference_duels()?;
+        self.average_data(tuned, &ObservedDuels::of_choices(&items, &choices, &duels), draws)
+    }
+
+    /// Returns the log marginal likelihood of choices and its gradient in `theta`, as
+    /// [`log_marginal_likelihood`](Self::log_marginal_likelihood) does.
+    ///
+    /// # Errors
+    /// As [`fit_choices`](Self::fit_choices).
+    pub fn log_marginal_likelihood_of_choices(
+        &self,
+        items: &Table,
+        choices: &Choices,
+        theta: &[f64],
+    ) -> Result<(f64, Vec<f64>)> {
+        let (items, choices) = self.used_items(items, choices)?;
+        let duels = choices.reference_duels()?;
+        self.log_marginal_likelihood_of(&ObservedDuels::of_choices(&items, &choices, &duels), theta)
+    }
+
+    /// Returns the items that are in a set and the choices between them, if this process can be fitted to
+    /// choices.
+    fn used_items(&self, items: &Table, choices: &Choices) -> Result<(Table, Choices)> {
+        sized("the table of items", "rows", choices.items(), items.rows(), "one per item of the choices")?;
+        let unsupported = [
+            ("generalised_variance", self.prior.generalised_variance > 0.0, "0: choices need a utility"),
+            ("margin", self.margin.is_some(), "none: a choice has no ties"),
+            ("contexts", self.prior.contexts.is_some(), "none: choices have no contexts"),
+            ("inference", self.inference != Inference::Laplace, "Laplace's: the bound is one of duels"),
+        ];
+        if let Some((name, _, allowed)) = unsupported.into_iter().find(|(_, is_set, _)| *is_set) {
+            return Err(Error::parameter(name, "set", format!("for choices it must be {allowed}")));
+        }
+        let (used, choices) = choices.without_unused_items();
+        Ok((items.select_rows(&used), choices))
     }
 
     fn average_data(
@@ -283,7 +355,7 @@ impl PreferenceProcess {
     }
 
     pub(super) fn check(&self, data: &ObservedDuels<'_>) -> Result<()> {
-        let ObservedDuels { items, bags, duels } = data;
+        let ObservedDuels { items, bags, duels, .. } = data;
         self.prior.check(items.width(), duels)?;
         let check_rows =
             |expected: usize, why: &str| sized("the table of items", "rows", expected, items.rows(), why);
@@ -339,20 +411,23 @@ impl PreferenceProcess {
             optima.first().map_or_else(|| self.hyperparameters(), ProfileOptimum::hyperparameters);
         let (steps, evaluations, warnings) =
             search.map_or((0, 0, Vec::new()), |search| (search.steps, search.evaluations, search.warnings));
-        let (grams, likelihood) = (data.item_grams(&prior), data.likelihood(margin));
+        let grams = data.item_grams(&prior);
         // With features the mode is cheap, and Newton's method with the dense matrix then takes one or two
         // steps.
         let warm_start = match self.features(&prior, &grams, data) {
-            Some(features) => Some(laplace::mode(&features, &likelihood, None, &self.stop)?.alpha),
+            Some(features) => {
+                Some(laplace::mode(&features, &data.likelihood(margin), None, &self.stop)?.alpha)
+            }
             None => None,
         };
         let gram = prior.gram(&grams, data.duels);
-        let mode = self.inference.approximate(&gram, &likelihood, warm_start.as_deref(), &self.stop)?;
+        let mode = data.mode(self.inference, &gram, margin, warm_start.as_deref(), &self.stop)?;
         let method = match self.inference {
             Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
             Inference::JaakkolaBound => "preferential Gaussian process (variational bound)",
         };
-        let mut card = vec![CardEntry::new("model", method), CardEntry::new("duels", data.duels.count())];
+        let data_name = if data.choices.is_some() { "choices" } else { "duels" };
+        let mut card = vec![CardEntry::new("model", method), CardEntry::new(data_name, data.duels.count())];
         card.extend(prior.card_entries(data.items.columns()));
         card.extend(prior.contexts.iter().map(|c| CardEntry::measured("shared by all contexts", c.shared)));
         card.extend(margin.map(|m| CardEntry::measured("margin of ties", m)));
@@ -365,9 +440,10 @@ impl PreferenceProcess {
         }
         let link = pair_kernel::latent_link(margin);
         let model = pair_kernel::model(prior.wide_row_kernel(data.items.width()), points, coef, link, card)?;
-        let roots = mode.root_weight.iter().zip(&point_shares);
-        let weighted_shares =
-            roots.map(|(root, shares)| shares.iter().map(move |(point, share)| (*point, root * share)));
+        let weighted_shares = (0..mode.root.cols()).map(|observation| {
+            let pairs = mode.root.column(observation);
+            pairs.flat_map(|(pair, root)| point_shares[pair].iter().map(move |(point, s)| (*point, root * s)))
+        });
         let operator = Some(Sparse::from_columns(model.support_points.rows(), weighted_shares)?);
         let reduction = vec![VarianceReduction::CholeskyInverse { operator, factor: mode.factor }];
         let width = 2 * data.items.width();
@@ -450,6 +526,7 @@ impl PreferenceProcess {
         let pairs = data.duels.pairs();
         let supported =
             self.inference == Inference::Laplace && data.bags.is_none() && prior.contexts.is_none();
+        let supported = supported && data.choices.is_none();
         (supported && pairs.len() >= SMALL_PAIR_COUNT)
             .then(|| PairFeatures::from_grams(prior, grams, pairs, pairs.len() / 3))
             .flatten()
@@ -468,8 +545,8 @@ impl PreferenceProcess {
         check_cancelled(stop)?;
         let PreferenceHyperParameters { prior, margin } = hyperparameters;
         let grams = data.item_grams(prior);
-        let likelihood = data.likelihood(*margin);
         let contexts = data.duels.contexts().map(|c| &c.table);
+        let likelihood = data.likelihood(*margin);
         if let Some(features) = self.features(prior, &grams, data) {
             let mode = laplace::mode(&features, &likelihood, warm_start.as_deref(), stop)?;
             let (gradients, margin) = features.gradient(&mode, &likelihood);
@@ -479,6 +556,14 @@ impl PreferenceProcess {
         let gram = prior.gram(&grams, data.duels);
         if gram.data().iter().any(|v| !v.is_finite()) {
             return Err(Error::overflow("the prior covariance of duels", "check the kernel's parameters"));
+        }
+        if let Some(choices) = data.choices {
+            let likelihood = choices.likelihood();
+            let mode =
+                laplace::joint_mode(&JointCovariance(&gram), &likelihood, warm_start.as_deref(), stop)?;
+            let gradients = prior.gradient(&grams, data.duels, &mode.gradient(&gram, &likelihood));
+            *warm_start = Some(mode.alpha);
+            return Ok((mode.value, hyperparameters.gradient(data.items, None, &gradients, 0.0)));
         }
         let mode = self.inference.approximate(&gram, &likelihood, warm_start.as_deref(), stop)?;
         *warm_start = Some(mode.alpha.clone());
@@ -513,7 +598,7 @@ impl PreferenceProcess {
         duels: &Duels,
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
-        self.log_marginal_likelihood_of(&ObservedDuels { items, bags: None, duels }, theta)
+        self.log_marginal_likelihood_of(&ObservedDuels::new(items, duels), theta)
     }
 
     /// Returns the log marginal likelihood of duels between bags and its gradient in `theta`.
@@ -527,7 +612,7 @@ impl PreferenceProcess {
         duels: &Duels,
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
-        self.log_marginal_likelihood_of(&ObservedDuels { items, bags: Some(bags), duels }, theta)
+        self.log_marginal_likelihood_of(&ObservedDuels::of_bags(items, bags, duels), theta)
     }
 
     fn log_marginal_likelihood_of(&self, data: &ObservedDuels<'_>, theta: &[f64]) -> Result<(f64, Vec<f64>)> {

@@ -7,6 +7,8 @@
 
 mod bilinear_skew;
 mod bradley_terry;
+mod choice_prediction;
+mod choices;
 pub mod clusters;
 mod comparison_graph;
 mod comparison_graph_indices;
@@ -18,11 +20,13 @@ mod evaluation;
 mod games;
 mod gp_preference;
 mod hyperparameters;
+mod joint_draws;
 mod landmarks;
 mod left_right_columns;
 mod log_odds;
 mod low_rank;
 mod model_evidence;
+mod next_duel;
 mod observed_duels;
 mod outcomes;
 mod pair_kernel;
@@ -36,6 +40,8 @@ mod wide_row_prior;
 
 pub use crate::gp::inference::Inference;
 pub use bradley_terry::{AbilityRidge, BradleyTerry, BradleyTerryFit};
+pub use choice_prediction::{ChoiceProbabilities, DEFAULT_CHOICE_DRAWS, choice_probabilities};
+pub use choices::{ChoiceEntries, Choices, SetRows, prepare_choices, rows_of_sets};
 pub use comparison_graph_indices::{Reference, SpecR, average_clustering, spec_r};
 pub use difference_columns::differences;
 pub use duel_columns::{DuelColumns, NamedDuelColumns, outcome_column};
@@ -51,6 +57,7 @@ pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkParameters, LandmarkP
 pub use left_right_columns::LeftRightColumns;
 pub use log_odds::DuelLogOdds;
 pub use model_evidence::{ModelEvidence, UserEvidence};
+pub use next_duel::{DuelSuggestion, InformationGoal, SuggestionRequest};
 pub use outcomes::{MissingOutcome, OUTCOME_WORDS, Outcomes, Record, read_homes};
 pub use pair_kernel::{
     ContextKernel, DEFAULT_KERNEL, Pair, PairKernel, default_kernel, wide_columns, wide_rows, wide_rows_in,

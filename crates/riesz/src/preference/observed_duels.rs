@@ -1,13 +1,18 @@
 //! Observed duels: the likelihood of their outcomes, and the pairs of items that support a model.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
+use super::choices::Choices;
 use super::duels::Duels;
 use super::pair_kernel::{ItemGrams, Pair, PairKernel, wide_rows_in};
 use super::teams::ItemBags;
 use crate::error::Result;
+use crate::gp::inference::Inference;
+use crate::gp::laplace::{self, GaussianApproximation, JointCovariance, PosteriorMode};
 use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::table::Table;
 
 /// Points of a model with their weights.
@@ -18,9 +23,60 @@ pub(super) struct ObservedDuels<'d> {
     pub items: &'d Table,
     pub bags: Option<&'d ItemBags>,
     pub duels: &'d Duels,
+    /// Choices instead of the outcomes of `duels`, which are then the
+    /// [reference pairs](Choices::reference_duels).
+    pub choices: Option<&'d Choices>,
 }
 
-impl ObservedDuels<'_> {
+/// The posterior mode of the log odds of the compared pairs, as in
+/// [`PosteriorMode`](crate::gp::laplace::PosteriorMode).
+pub(super) struct PairMode {
+    pub alpha: Vec<f64>,
+    pub value: f64,
+    pub factor: Cholesky,
+    /// The matrix S (pairs × observations).
+    pub root: Sparse,
+}
+
+impl<'d> ObservedDuels<'d> {
+    /// Returns duels between the rows of `items`.
+    pub fn new(items: &'d Table, duels: &'d Duels) -> Self {
+        Self { items, bags: None, duels, choices: None }
+    }
+
+    /// Returns duels between bags of the rows of `items`.
+    pub fn of_bags(items: &'d Table, bags: &'d ItemBags, duels: &'d Duels) -> Self {
+        Self { bags: Some(bags), ..Self::new(items, duels) }
+    }
+
+    /// Returns choices between the rows of `items`, with their reference pairs.
+    pub fn of_choices(items: &'d Table, choices: &'d Choices, reference_pairs: &'d Duels) -> Self {
+        Self { choices: Some(choices), ..Self::new(items, reference_pairs) }
+    }
+
+    /// Returns the posterior mode under a prior covariance of the compared pairs.
+    ///
+    /// # Errors
+    /// As [`Inference::approximate`] and [`laplace::joint_mode`].
+    pub fn mode(
+        &self,
+        inference: Inference,
+        gram: &Matrix,
+        margin: Option<f64>,
+        warm_start: Option<&[f64]>,
+        stop: &AtomicBool,
+    ) -> Result<PairMode> {
+        if let Some(choices) = self.choices {
+            let likelihood = choices.likelihood();
+            let mode = laplace::joint_mode(&JointCovariance(gram), &likelihood, warm_start, stop)?;
+            let PosteriorMode { alpha, value, factor, root, .. } = mode;
+            return Ok(PairMode { alpha, value, factor, root });
+        }
+        let mode = inference.approximate(gram, &self.likelihood(margin), warm_start, stop)?;
+        let GaussianApproximation { alpha, value, factor, root_weight, .. } = mode;
+        Ok(PairMode { alpha, value, factor, root: Sparse::diagonal(root_weight) })
+    }
+
     /// Returns the likelihood of the outcomes given the log odds, with a margin of ties if there is one.
     pub fn likelihood(&self, margin: Option<f64>) -> LogisticLikelihood {
         let mut likelihood =

@@ -6,13 +6,15 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::pairwise_log_odds::{PairwiseLogOdds, psd_root, relative_to_mean};
+use super::joint_draws::{
+    LOG_ODDS_DRAWS, LogOddsDraws, UtilityDraws, UtilityPosterior, default_utility_draws,
+};
+use super::pairwise_log_odds::{PairwiseLogOdds, relative_to_mean};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
 use crate::explanation::normal;
 use crate::linalg::{Matrix, mean, sorted};
 use crate::model_average::ModelPart;
-use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
 use crate::table::Table;
 
 /// The decomposition of the log odds of all pairs into differences of utilities and a cyclic rest: HodgeRank
@@ -69,6 +71,10 @@ pub struct Rankability {
     /// For each item, the probability that it is the best one, estimated from the draws. It need not be
     /// largest for the item of rank 1, because an uncertain utility exceeds the others more often.
     pub best: Vec<f64>,
+    /// For each item, the probability that it is the Condorcet winner, which beats each of the other items
+    /// with a probability above one half. It is estimated from the draws of all pairs. With cycles there may
+    /// be no such item, so the probabilities add up to at most 1. Without cycles it is [`best`](Self::best).
+    pub condorcet: Vec<f64>,
     /// The share of the squared posterior mean log odds that no utility explains.
     pub cyclic_share: f64,
     /// The cyclic share over posterior draws: lower end, median and upper end. A posterior from few data
@@ -105,7 +111,12 @@ pub struct EloRating {
 impl Rankability {
     /// Returns the standard error of each probability of being the best, `√(p (1 - p) / draws)`.
     pub fn best_std_error(&self) -> Vec<f64> {
-        self.best.iter().map(|p| (p * (1.0 - p) / self.draws as f64).sqrt()).collect()
+        std_errors(&self.best, self.draws)
+    }
+
+    /// Returns the standard error of each probability of being the Condorcet winner.
+    pub fn condorcet_std_error(&self) -> Vec<f64> {
+        std_errors(&self.condorcet, if self.cycle_draws > 0 { self.cycle_draws } else { self.draws })
     }
 
     /// Returns the utilities on the Elo scale, `mean + 400 / ln 10 · utility`. Utilities sum to 0, so `mean`
@@ -120,6 +131,11 @@ impl Rankability {
         };
         self.utility.iter().zip(&self.utility_interval).map(rating).collect()
     }
+}
+
+/// Returns the standard errors `√(p (1 - p) / draws)` of probabilities that are shares of draws.
+fn std_errors(probabilities: &[f64], draws: usize) -> Vec<f64> {
+    probabilities.iter().map(|p| (p * (1.0 - p) / draws as f64).sqrt()).collect()
 }
 
 /// The settings of a posterior summary of a ranking.
@@ -155,40 +171,11 @@ impl Default for RankingRequest {
     }
 }
 
-/// The default number of draws of the log odds of all pairs, each of which costs N³ for N items.
-const CYCLE_DRAWS: usize = 512;
-
-/// Returns the default number of draws of the utilities of n items: 10,000, so that standard errors of
-/// probabilities are at most 0.005; for more than 1,000 items fewer, at least 1,000, as each draw costs n².
-fn default_draws(n: usize) -> usize {
-    (10_000_000_000 / (n * n).max(1)).clamp(1000, 10_000)
-}
-
-/// A stream of draws that differs from that of the pairs' log odds.
-const UTILITY_STREAM: u64 = 1;
-
-/// A normal posterior of utilities with its weight in a mixture.
-struct UtilityPosterior {
-    weight: f64,
-    mean: Vec<f64>,
-    covariance: Matrix,
-}
-
-/// Returns the posterior of draw t: each posterior has a share of the draws that is its weight, up to
-/// rounding.
-fn part_of_draw(parts: &[UtilityPosterior], t: usize, draws: usize) -> usize {
-    let position = (t as f64 + 0.5) / draws as f64;
-    let mut total = 0.0;
-    let ends = parts.iter().map(|part| {
-        total += part.weight;
-        total
-    });
-    ends.take_while(|end| *end < position).count().min(parts.len() - 1)
-}
-
 /// The summary of a draw of the log odds of all pairs.
 struct DrawSummary {
     cyclic_share: f64,
+    /// The item that beats all others, if there is one.
+    condorcet_winner: Option<usize>,
     /// For each pair (l, r), one bit: whether l beats r.
     wins: Vec<u64>,
 }
@@ -230,21 +217,15 @@ impl RankingRequest {
             return Err(Error::too_few("the list of posteriors", 1, "posterior is"));
         };
         self.check(first.items())?;
-        let utilities = parts.iter().map(|(weight, flow)| {
-            let (mean, covariance) = flow.utilities()?;
-            Ok(UtilityPosterior { weight: *weight, mean, covariance })
-        });
-        let utilities = utilities.collect::<Result<Vec<_>>>()?;
-        let cycle_draws = if first.allows_cycles() { self.draws.unwrap_or(CYCLE_DRAWS) } else { 0 };
+        let utilities = UtilityPosterior::from_log_odds(parts)?;
+        let cycle_draws = if first.allows_cycles() { self.draws.unwrap_or(LOG_ODDS_DRAWS) } else { 0 };
         let summary = self.summarise_utilities(&utilities, cycle_draws)?;
         if cycle_draws == 0 {
             return Ok(summary);
         }
-        let draws = parts.iter().map(|(_, flow)| flow.draws()).collect::<Result<Vec<_>>>()?;
         let mut mean = Matrix::zeros(first.items(), first.items());
         parts.iter().for_each(|(weight, flow)| mean.add_times(*weight, &flow.mean()));
-        let draw = |t: usize, seed: u64| draws[part_of_draw(&utilities, t, cycle_draws)].draw(seed);
-        self.with_cycles(summary, &mean, draw)
+        self.with_cycles(summary, &mean, &LogOddsDraws::new(parts, cycle_draws, self.seed)?)
     }
 
     /// Returns the summary of a normal posterior of abilities, one per item, with this mean and covariance.
@@ -265,7 +246,7 @@ impl RankingRequest {
         if n < 2 {
             return Err(Error::too_few("the table of items", 2, "rows are"));
         }
-        let draws = self.draws.unwrap_or_else(|| default_draws(n));
+        let draws = self.draws.unwrap_or_else(|| default_utility_draws(n));
         if draws < 2 {
             return Err(Error::parameter("n_samples", draws, "ranks need 2 or more samples"));
         }
@@ -273,7 +254,7 @@ impl RankingRequest {
             return Err(Error::parameter("level", self.level, "it lies between 0 and 1"));
         }
         crate::memory::check_allocation("draws", draws, n)?;
-        let cycle_draws = self.draws.unwrap_or(CYCLE_DRAWS);
+        let cycle_draws = self.draws.unwrap_or(LOG_ODDS_DRAWS);
         crate::memory::check_allocation("draws", cycle_draws, n.saturating_mul(n).div_ceil(32))
     }
 
@@ -286,9 +267,8 @@ impl RankingRequest {
     /// `cycle_draws` follow, for the progress.
     fn summarise_utilities(&self, parts: &[UtilityPosterior], cycle_draws: usize) -> Result<Rankability> {
         let n = parts[0].mean.len();
-        let draws = self.draws.unwrap_or_else(|| default_draws(n));
-        let roots = parts.iter().map(|part| psd_root(&part.covariance, f64::EPSILON));
-        let roots = roots.collect::<Result<Vec<Matrix>>>()?;
+        let draws = self.draws.unwrap_or_else(|| default_utility_draws(n));
+        let source = UtilityDraws::new(parts, draws, self.seed)?;
         let weighted_sum = |term: &dyn Fn(&UtilityPosterior) -> f64| -> f64 {
             parts.iter().map(|part| part.weight * term(part)).sum()
         };
@@ -300,12 +280,9 @@ impl RankingRequest {
         self.progress.start(draws + cycle_draws);
         let ranks_of_draw = |t: usize| {
             control.check_cancelled()?;
-            let mut random = Random::seed_from_u64(hash([self.seed, t as u64, UTILITY_STREAM]));
-            let k = part_of_draw(parts, t, draws);
-            let z: Vec<f64> = (0..roots[k].cols()).map(|_| random.sample(StandardNormal)).collect();
-            let draw: Vec<f64> = parts[k].mean.iter().zip(roots[k].matvec(&z)).map(|(m, v)| m + v).collect();
+            let draw_ranks = ranks(&source.draw(t));
             control.step();
-            Ok(ranks(&draw))
+            Ok(draw_ranks)
         };
         let drawn_ranks = (0..draws).into_par_iter().map(ranks_of_draw).collect::<Result<Vec<Vec<u32>>>>()?;
         let (low, high) = self.tails();
@@ -325,10 +302,12 @@ impl RankingRequest {
             (interval[0].min(rank[i]), interval[1].max(rank[i]))
         };
         let best = |i: usize| drawn_ranks.iter().filter(|ranks| ranks[i] == 1).count() as f64 / draws as f64;
+        let best: Vec<f64> = (0..n).into_par_iter().map(best).collect();
         Ok(Rankability {
             utility_interval: (0..n).map(utility_interval).collect(),
             rank_interval: (0..n).into_par_iter().map(rank_interval).collect(),
-            best: (0..n).into_par_iter().map(best).collect(),
+            condorcet: best.clone(),
+            best,
             rank,
             cyclic_share: 0.0,
             cyclic_share_interval: (0.0, 0.0, 0.0),
@@ -340,29 +319,34 @@ impl RankingRequest {
         })
     }
 
-    /// Adds the cyclic share and cyclic triads to a summary, from the log odds of all pairs: their mean and
-    /// draws, each with its own seed.
+    /// Adds the cyclic share, cyclic triads and Condorcet winners to a summary, from the log odds of all
+    /// pairs: their mean and draws.
     fn with_cycles(
         &self,
         summary: Rankability,
         mean: &Matrix,
-        draw: impl Fn(usize, u64) -> Matrix + Sync,
+        source: &LogOddsDraws<'_>,
     ) -> Result<Rankability> {
         let (n, draws) = (mean.rows(), summary.cycle_draws);
         let words = draws.div_ceil(64);
         let control = RunControl { stop: &self.stop, progress: &self.progress };
         let summarise_draw = |t: usize| {
             control.check_cancelled()?;
-            let log_odds = draw(t, hash([self.seed, t as u64]));
+            let draw_summary = DrawSummary::from_log_odds(&source.draw(t));
             control.step();
-            Ok(DrawSummary::from_log_odds(&log_odds))
+            Ok(draw_summary)
         };
         let summaries =
             (0..draws).into_par_iter().map(summarise_draw).collect::<Result<Vec<DrawSummary>>>()?;
         let shares = sorted(&summaries.iter().map(|s| s.cyclic_share).collect::<Vec<f64>>());
         let (low, high) = self.tails();
         let [low, middle, high] = [low, 0.5, high].map(|share| quantile(&shares, share));
+        let mut condorcet = vec![0.0; n];
+        for winner in summaries.iter().filter_map(|summary| summary.condorcet_winner) {
+            condorcet[winner] += 1.0 / draws as f64;
+        }
         Ok(Rankability {
+            condorcet,
             cyclic_share: Hodge::decompose(mean).cyclic_share,
             cyclic_share_interval: (low, middle, high),
             triangles: self.cyclic_triads(n, &win_bits(n, words, &summaries), draws, control)?,
@@ -431,8 +415,19 @@ impl DrawSummary {
         for (entry, _) in flow.data().iter().enumerate().filter(|(_, v)| **v > 0.0) {
             wins[entry / 64] |= 1_u64 << (entry % 64);
         }
-        Self { cyclic_share: hodge.cyclic_share, wins }
+        let condorcet_winner = condorcet_winner(&numbers_of_wins(flow));
+        Self { cyclic_share: hodge.cyclic_share, condorcet_winner, wins }
     }
+}
+
+/// Returns the number of other items that each item beats, from the log odds of all pairs.
+pub(super) fn numbers_of_wins(flow: &Matrix) -> Vec<usize> {
+    (0..flow.rows()).map(|i| flow.row(i).iter().filter(|log_odds| **log_odds > 0.0).count()).collect()
+}
+
+/// Returns the item that beats all others, if there is one.
+pub(super) fn condorcet_winner(wins: &[usize]) -> Option<usize> {
+    wins.iter().position(|count| count + 1 == wins.len())
 }
 
 /// Returns for each pair one bit per draw, from one bit per pair of each draw.

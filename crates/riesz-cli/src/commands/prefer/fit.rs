@@ -8,12 +8,13 @@ use riesz::format::model::SavedModel;
 use riesz::model_card::CardEntry;
 use riesz::preference::{DEFAULT_KERNEL, LeftRightColumns};
 
-use super::shared_fit::{Further, Learn, Model, PreparedDuels, described, duels};
+use super::shared_fit::{Fitted, Further, Learn, Model, PreparedDuels, described, duels};
 use crate::args::Global;
 use crate::commands::fit::written;
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::bags::BagArgs;
+use crate::io::choices::{COLUMNS, ChoiceTable};
 use crate::io::duels::Items;
 use crate::io::models::ModelOrAverage;
 use crate::io::output::Output;
@@ -30,7 +31,8 @@ Examples:
   riesz prefer fit players.csv matches.csv --home venue --contexts surface,season -o m.riesz
   riesz prefer fit phones.csv many_votes.csv --contexts season --landmarks 100 -o m.riesz
   riesz prefer fit phones.csv votes.csv --users judge --ability -o m.riesz
-  riesz prefer fit players.csv matches.csv --members teams.csv -o m.riesz")]
+  riesz prefer fit players.csv matches.csv --members teams.csv -o m.riesz
+  riesz prefer fit phones.csv picks.csv --choices -o m.riesz  columns set, item and chosen")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]
@@ -46,6 +48,21 @@ pub struct Args {
     /// data
     #[arg(long, value_name = "MODEL", value_enum, default_value_t)]
     pub model: Model,
+    /// The second table is one of choices from sets of items instead of duels: one row for each item of a
+    /// set, with columns of the set, the item, and 1 for the chosen item (2 for the second place, …) or 0 for
+    /// the others. The model is a utility f, with the probability exp f / Σ exp f of each item of a set
+    #[arg(
+        long,
+        value_name = COLUMNS,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = COLUMNS,
+        conflicts_with_all = [
+            "model", "home", "contexts", "users", "members", "landmarks", "ties", "outcome", "scores", "wins",
+            "sides", "weight"
+        ]
+    )]
+    pub choices: Option<String>,
     /// Leave the posterior out of the file, which then gives no probabilities; the posterior takes 4 n² bytes
     /// for n pairs that met
     #[arg(long)]
@@ -86,13 +103,44 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Pre
     Ok((source, count, prepared))
 }
 
-/// Fits a model of duels and writes it.
-pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let as_json = global.is_json_requested()?;
-    let Some(path) = args.output.as_deref() else {
-        return Err(Failure::input("no output file is given for the model: give -o FILE"));
+/// Fits a model of choices.
+fn fit_choices(args: &Args, columns: &str, seed: u64, console: &Console) -> Result<FittedItems> {
+    let learn = &args.learn;
+    let path = learn.duels.as_ref().unwrap_or(&learn.items);
+    let table = ChoiceTable::read(path, columns, &learn.table)?;
+    let items = match &learn.duels {
+        Some(_) => Items::read(&learn.items, &learn.item_options, &learn.table, console)?,
+        None => table.names_only()?,
     };
-    let (source, count, prepared) = read(args, global.seed, &console)?;
+    let choices = table.choices(&items.names)?;
+    let (process, entries) = learn.prepare_choices(&args.further.effects, &items, &choices, seed)?;
+    console.note(format!(
+        "{} choices from {} distinct sets of {} items",
+        choices.count(),
+        choices.sets(),
+        items.names.ids.len()
+    ));
+    let message = format!("fitting {} choices", choices.count());
+    let done = process.progress.clone();
+    let fit = with_progress(console, &message, &done, || learn.fit_choices(&process, &entries, console))?;
+    let abilities_only = items.table.width() == 0;
+    Ok(FittedItems { fit, source: items.names.source, count: items.names.ids.len(), abilities_only })
+}
+
+/// A fit with the items to which it was fitted.
+struct FittedItems {
+    fit: Fitted,
+    /// The name of the items' source.
+    source: String,
+    /// The number of items.
+    count: usize,
+    /// Whether items have abilities and no columns.
+    abilities_only: bool,
+}
+
+/// Fits a model of duels.
+fn fit_duels(args: &Args, seed: u64, console: &Console) -> Result<FittedItems> {
+    let (source, count, prepared) = read(args, seed, console)?;
     let prior = &prepared.process.prior;
     let abilities_only = prior.utility_variance + prior.generalised_variance == 0.0;
     if let Some(max_landmarks) =
@@ -108,12 +156,26 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             max_landmarks.min(count)
         ));
     }
-    let output = Output::open(Some(path))?;
     let message = format!("fitting {} pairs", prepared.duels.pairs().len());
     let done = prepared.process.progress.clone();
-    let fit = with_progress(&console, &message, &done, || {
-        args.further.fit(args.model, &args.learn, prepared, &console)
+    let fit = with_progress(console, &message, &done, || {
+        args.further.fit(args.model, &args.learn, prepared, console)
     })?;
+    Ok(FittedItems { fit, source, count, abilities_only })
+}
+
+/// Fits a model of duels or choices and writes it.
+pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+    let as_json = global.is_json_requested()?;
+    let Some(path) = args.output.as_deref() else {
+        return Err(Failure::input("no output file is given for the model: give -o FILE"));
+    };
+    let output = Output::open(Some(path))?;
+    let fitted = match &args.choices {
+        Some(columns) => fit_choices(args, columns, global.seed, &console)?,
+        None => fit_duels(args, global.seed, &console)?,
+    };
+    let FittedItems { fit, source, count, abilities_only } = fitted;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
     model.model_card.push(CardEntry::new("data", source));

@@ -271,51 +271,8 @@ impl DuelRequest {
                 return Err(Failure::input(format!("--at-home {other}: give left, right or none")));
             }
         };
-        let user = match &self.user {
-            Some(user) => {
-                Some((context_columns[users_column(context_columns, "--user")?].name.as_str(), &user[..]))
-            }
-            None => None,
-        };
-        let context_values: Vec<(&str, &str)> = self
-            .context
-            .iter()
-            .flat_map(|text| text.split(','))
-            .map(|part| part.split_once('=').unwrap_or((part, "")))
-            .map(|(name, value)| (name.trim(), value.trim()))
-            .chain(user)
-            .collect();
-        let mut values = Vec::new();
-        for column in context_columns {
-            let Some((_, value)) = context_values.iter().find(|(name, _)| *name == column.name) else {
-                let is_of_users =
-                    users_column(context_columns, "").is_ok_and(|j| context_columns[j] == *column);
-                return Err(Failure::input(if is_of_users {
-                    "the model was fitted to duels with users: give --user NAME; another name is a new user"
-                        .into()
-                } else {
-                    format!("the model was fitted to duels in contexts: give --context {}=…", column.name)
-                }));
-            };
-            let cell = match &column.kind {
-                ColumnKind::Numeric => value.parse().ok().filter(|v: &f64| v.is_finite()),
-                ColumnKind::Categorical { levels } => {
-                    // A column of users has a level for new users.
-                    level_of_text(levels, value)
-                        .or_else(|| level_of_text(levels, UNKNOWN_LEVEL))
-                        .map(|code| code as f64)
-                }
-            };
-            let cell = cell.ok_or_else(|| {
-                Failure::input(format!("--context {}={value}: the model has no such value", column.name))
-            })?;
-            values.extend(std::iter::repeat_n(cell, count));
-        }
-        if let Some((name, _)) =
-            context_values.iter().find(|(name, _)| context_columns.iter().all(|c| c.name != *name))
-        {
-            return Err(Failure::input(format!("--context {name}: the model was fitted without it")));
-        }
+        let cells = context_cells(self.context.as_deref(), self.user.as_deref(), context_columns)?;
+        let values = cells.iter().flat_map(|cell| std::iter::repeat_n(*cell, count)).collect();
         let contexts = (!context_columns.is_empty())
             .then(|| Table::from_column_major(context_columns.to_vec(), count, values));
         Ok(IndexedDuels {
@@ -329,6 +286,57 @@ impl DuelRequest {
             count,
         })
     }
+}
+
+/// Returns the cells of a context, `column=value,column=value`, and of its user in the columns of a model's
+/// contexts.
+pub fn context_cells(
+    context: Option<&str>,
+    user: Option<&str>,
+    context_columns: &[Column],
+) -> Result<Vec<f64>> {
+    let user = match user {
+        Some(user) => Some((context_columns[users_column(context_columns, "--user")?].name.as_str(), user)),
+        None => None,
+    };
+    let context_values: Vec<(&str, &str)> = context
+        .iter()
+        .flat_map(|text| text.split(','))
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+        .map(|(name, value)| (name.trim(), value.trim()))
+        .chain(user)
+        .collect();
+    let mut values = Vec::new();
+    for column in context_columns {
+        let Some((_, value)) = context_values.iter().find(|(name, _)| *name == column.name) else {
+            let is_of_users = users_column(context_columns, "").is_ok_and(|j| context_columns[j] == *column);
+            return Err(Failure::input(if is_of_users {
+                "the model was fitted to duels with users: give --user NAME; another name is a new user"
+                    .into()
+            } else {
+                format!("the model was fitted to duels in contexts: give --context {}=…", column.name)
+            }));
+        };
+        let cell = match &column.kind {
+            ColumnKind::Numeric => value.parse().ok().filter(|v: &f64| v.is_finite()),
+            ColumnKind::Categorical { levels } => {
+                // A column of users has a level for new users.
+                level_of_text(levels, value)
+                    .or_else(|| level_of_text(levels, UNKNOWN_LEVEL))
+                    .map(|code| code as f64)
+            }
+        };
+        let cell = cell.ok_or_else(|| {
+            Failure::input(format!("--context {}={value}: the model has no such value", column.name))
+        })?;
+        values.push(cell);
+    }
+    if let Some((name, _)) =
+        context_values.iter().find(|(name, _)| context_columns.iter().all(|c| c.name != *name))
+    {
+        return Err(Failure::input(format!("--context {name}: the model was fitted without it")));
+    }
+    Ok(values)
 }
 
 /// The index of the column of users, which has a level for new users; `option` needs it.

@@ -43,8 +43,8 @@ Examples:
 Ranks items by their utility, the mean log odds against the others, with nobody at home. On a
 terminal it prints a short table; files and pipes get all columns: rank with its 95 % interval,
 utility with its interval, elo (the utility on the Elo scale, 400 / ln 10 points per unit of log
-odds, with the mean 1500 over the items) with its interval, and the probability of being the best
-with its standard error.
+odds, with the mean 1500 over the items) with its interval, the probability of being the best, and
+that of being the Condorcet winner, which beats each other item; both with standard errors.
 
 For items with columns it fits the nested model, and prints the share of the log odds that no
 utility explains (cyclic share), the evidence of cycles, and SpecR with its distribution for a

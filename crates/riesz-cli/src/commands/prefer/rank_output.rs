@@ -74,6 +74,8 @@ impl Ranking {
             ("elo_high", elo(|rating| rating.high)),
             ("probability_best", self.numbers(&|ranks, i| ranks.best[i])),
             ("probability_best_std_error", self.numbers(&|ranks, i| ranks.best_std_error()[i])),
+            ("probability_condorcet", self.numbers(&|ranks, i| ranks.condorcet[i])),
+            ("probability_condorcet_std_error", self.numbers(&|ranks, i| ranks.condorcet_std_error()[i])),
         ]);
         TableWriter::write_columns(path, format, columns)
     }

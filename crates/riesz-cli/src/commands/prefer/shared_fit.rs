@@ -7,8 +7,8 @@ use riesz::error::listed;
 use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_average::{ModelAverage, few_samples_warning};
 use riesz::preference::{
-    ABILITY, AbilityRidge, BradleyTerry, ContextKernel, Duels, HOME, ItemBags, LandmarkProcess,
-    PreferenceFit, PreferenceProcess, prepare_entries,
+    ABILITY, AbilityRidge, BradleyTerry, ChoiceEntries, Choices, ContextKernel, Duels, HOME, ItemBags,
+    LandmarkProcess, PreferenceFit, PreferenceProcess, prepare_choices, prepare_entries,
 };
 use riesz::{Kernel, KernelExpansion, PosteriorCovariance, Table};
 
@@ -262,11 +262,45 @@ impl Learn {
             Some(bags) => process.average_bags(fit, items, bags, duels, draws)?,
             None => process.average(fit, items, duels, draws)?,
         };
-        let average = average.into_models();
-        if let Some(warning) = few_samples_warning(average.effective_sample_size) {
-            console.warn(warning);
-        }
-        Ok(Some(average))
+        let average = Some(average.into_models());
+        warn_of_few_samples(average.as_ref(), console);
+        Ok(average)
+    }
+
+    /// Prepares items and choices for a fit: the model before it is fitted, and the entries of the choices.
+    pub fn prepare_choices(
+        &self,
+        effects: &EffectArgs,
+        items: &Items,
+        choices: &Choices,
+        seed: u64,
+    ) -> Result<(PreferenceProcess, ChoiceEntries)> {
+        let mut process = self.process(Model::Utility, &items.table, seed)?;
+        let by_default = !self.no_tuning && !effects.no_ability;
+        let has_ability = effects.ability || by_default || items.table.width() == 0;
+        refuse_reserved(items, &[(has_ability, ABILITY)])?;
+        let names = has_ability.then_some(&items.names.ids[..]);
+        let mut entries = prepare_choices(&items.table, choices, names)?;
+        process.prior.extra_utility_kernel = entries.extra_utility_kernel.take();
+        Ok((process, entries))
+    }
+
+    /// Fits a model to choices.
+    pub fn fit_choices(
+        &self,
+        process: &PreferenceProcess,
+        entries: &ChoiceEntries,
+        console: &Console,
+    ) -> Result<Fitted> {
+        self.check_samples(false)?;
+        let (items, choices) = (&entries.table, &entries.choices);
+        let fit = process.fit_choices(items, choices)?;
+        let draws = self.hyperparameter_samples.unwrap_or_else(|| process.default_draws_of_choices(choices));
+        let average =
+            (draws > 0).then(|| process.average_choices(&fit, items, choices, draws)).transpose()?;
+        let average = average.map(|average| average.into_models());
+        warn_of_few_samples(average.as_ref(), console);
+        Ok(Fitted { average, ..Fitted::single(fit.model, Some(fit.covariance), fit.warnings) })
     }
 
     fn check_samples(&self, has_landmarks: bool) -> Result<()> {
@@ -346,15 +380,7 @@ impl Learn {
             && !effects.no_ability;
         let has_ability = effects.ability || by_default;
         let reserved = [(has_ability, ABILITY), (duels_read.home.is_some(), HOME)];
-        if let Some((_, name)) =
-            reserved.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok())
-        {
-            let reason = format!(
-                "items have a column '{name}', a name that the model needs itself: rename it, or leave it \
-                 out (--ignore {name})"
-            );
-            return Err(Failure::input(reason));
-        }
+        refuse_reserved(items, &reserved)?;
         let mut process = self.process(model, &items.table, seed)?;
         let names = (has_ability || names_only).then_some(&items.names.ids[..]);
         let entries = prepare_entries(
@@ -504,6 +530,24 @@ impl Further {
         };
         let average = learn.average(&process, &fit, (&items, bags.as_ref(), &duels), console)?;
         Ok(Fitted { average, ..Fitted::single(fit.model, Some(fit.covariance), fit.warnings) })
+    }
+}
+
+/// Refuses items with a column whose name the model uses itself.
+fn refuse_reserved(items: &Items, reserved: &[(bool, &str)]) -> Result<()> {
+    let is_column = |(used, name): &&(bool, &str)| *used && items.table.index_of(name).is_ok();
+    match reserved.iter().find(is_column) {
+        None => Ok(()),
+        Some((_, name)) => Err(Failure::input(format!(
+            "items have a column '{name}', a name that the model needs itself: rename it, or leave it out \
+             (--ignore {name})"
+        ))),
+    }
+}
+
+fn warn_of_few_samples(average: Option<&ModelAverage>, console: &Console) {
+    if let Some(warning) = average.and_then(|average| few_samples_warning(average.effective_sample_size)) {
+        console.warn(warning);
     }
 }
 

@@ -1,10 +1,14 @@
-//! Likelihoods of observations given latent quantities: outcomes ([`logistic`]) and counts ([`counts`]).
-//! A new likelihood is a file that implements [`Likelihood`]. The normal likelihood needs no approximation;
-//! it is part of the exact evidence ([`super::exact`]).
+//! Likelihoods of observations given latent quantities: outcomes ([`logistic`]), counts ([`counts`]) and
+//! choices from sets ([`choices`]). A new likelihood is a file that implements [`Likelihood`], or
+//! [`JointLikelihood`] if an observation depends on several latent quantities. The normal likelihood needs no
+//! approximation; it is part of the exact evidence ([`super::exact`]).
 
+pub mod choices;
 pub mod counts;
 pub mod logistic;
 mod overdispersion;
+
+use crate::error::Result;
 
 /// A likelihood of observations that are independent given their latent quantities, one for each observation.
 ///
@@ -44,6 +48,67 @@ pub trait Likelihood: Sync {
     }
 }
 
+/// A log-concave likelihood of observations that depend on several of the latent quantities g (n), as for
+/// [`laplace::joint_mode`](super::laplace::joint_mode). W (n × n) is minus the Hessian of the log likelihood.
+pub trait JointLikelihood {
+    /// A matrix S with `S Sᵀ = W`.
+    type Root: ToOwned + ?Sized;
+
+    /// Returns the number of latent quantities n.
+    fn latents(&self) -> usize;
+
+    /// Returns the log likelihood of all observations.
+    fn log_likelihood(&self, g: &[f64]) -> f64;
+
+    /// Returns the quadratic approximation of the log likelihood around g.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow).
+    fn local(&self, g: &[f64]) -> Result<LocalCurvature<Self::Root>>;
+
+    /// Returns a bound of the absolute derivative in latent quantity i.
+    fn weight(&self, i: usize) -> f64;
+}
+
+/// A quadratic approximation of a log likelihood around g.
+pub struct LocalCurvature<Root: ToOwned + ?Sized> {
+    /// The first derivatives.
+    pub gradient: Vec<f64>,
+    /// The vector `W g + gradient`, on which Newton's method regresses.
+    pub target: Vec<f64>,
+    /// A matrix S with `S Sᵀ = W`.
+    pub root: Root::Owned,
+}
+
+/// A likelihood whose observations depend on one latent quantity each, so that W and S are diagonal.
+pub(super) struct Factorised<'l, L>(pub &'l L);
+
+impl<L: Likelihood<Latent = f64>> JointLikelihood for Factorised<'_, L> {
+    type Root = [f64];
+
+    fn latents(&self) -> usize {
+        self.0.observations()
+    }
+
+    fn log_likelihood(&self, g: &[f64]) -> f64 {
+        self.0.log_likelihood(g)
+    }
+
+    fn local(&self, g: &[f64]) -> Result<LocalCurvature<[f64]>> {
+        let terms: Vec<LikelihoodTerms> = g.iter().enumerate().map(|(i, g)| self.0.terms(i, *g)).collect();
+        let target = |(t, g): (&LikelihoodTerms, &f64)| t.information * g + t.first_derivative;
+        Ok(LocalCurvature {
+            gradient: terms.iter().map(|t| t.first_derivative).collect(),
+            target: terms.iter().zip(g).map(target).collect(),
+            root: terms.iter().map(|t| t.information.sqrt()).collect(),
+        })
+    }
+
+    fn weight(&self, i: usize) -> f64 {
+        self.0.weight(i)
+    }
+}
+
 /// The log likelihood of an observation given its latent quantity g, and its derivatives.
 #[derive(Debug, Clone, Copy)]
 pub struct LikelihoodTerms {
@@ -64,9 +129,11 @@ pub struct LikelihoodTerms {
 
 #[cfg(test)]
 mod tests {
+    use super::choices::{ChoiceLikelihood, OptionSet};
     use super::counts::{CountLikelihood, Family, RateSum};
     use super::logistic::LogisticLikelihood;
     use super::*;
+    use crate::linalg::Matrix;
 
     fn assert_near(actual: f64, expected: f64, tolerance: f64) {
         let error = (actual - expected).abs();
@@ -115,6 +182,61 @@ mod tests {
                         |step| RateSum { sum: rate + step, complement: complement(rate + step) },
                     );
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn derivatives_of_choices_match_finite_differences() {
+        let set = |latents: &[Option<usize>], weights: &[f64]| OptionSet {
+            latents: latents.to_vec(),
+            weights: weights.to_vec(),
+        };
+        let sets = [
+            set(&[Some(0), Some(2), Some(1)], &[1.0, 0.0, 2.5]),
+            set(&[Some(2), Some(3), None], &[0.5, 1.0, 2.0]),
+            set(&[Some(0), None], &[1.0, 3.0]),
+            set(&[Some(0), Some(1), Some(2), Some(3), None], &[0.0, 1.0, 0.0, 0.0, 0.0]),
+        ];
+        let g = [0.4, -1.2, 2.0, 0.7];
+        // A positive definite matrix.
+        let c = Matrix::from_fn(4, 4, |i, j| if i == j { 2.0 } else { 0.3 / (1.0 + (i + j) as f64) });
+        let curvature = |likelihood: &ChoiceLikelihood, g: &[f64]| {
+            let root = likelihood.local(g).unwrap().root;
+            let mut w = Matrix::zeros(4, 4);
+            for column in 0..root.cols() {
+                let entries: Vec<(usize, f64)> = root.column(column).collect();
+                entries.iter().for_each(|(i, s)| entries.iter().for_each(|(j, t)| w[(*i, *j)] += s * t));
+            }
+            w
+        };
+        // Few sets have a root by sets; with all of them it has as many columns as latent quantities.
+        for used in [&sets[..1], &sets[..]] {
+            let likelihood = ChoiceLikelihood { latents: 4, sets: used.to_vec() };
+            let local = likelihood.local(&g).unwrap();
+            assert_eq!(local.root.cols(), if used.len() == 1 { 2 } else { 4 });
+            let w = curvature(&likelihood, &g);
+            let trace_gradient = likelihood.curvature_trace_gradient(&g, &c);
+            for k in 0..4 {
+                let moved = |step: f64| {
+                    let mut moved = g;
+                    moved[k] += step;
+                    moved
+                };
+                let [up, down] = [1e-5, -1e-5].map(moved);
+                let difference = |value: &dyn Fn(&[f64]) -> f64| (value(&up) - value(&down)) / 2e-5;
+                assert_near(local.gradient[k], difference(&|g| likelihood.log_likelihood(g)), 1e-7);
+                for i in 0..4 {
+                    let slope = difference(&|g| likelihood.local(g).unwrap().gradient[i]);
+                    assert_near(w[(i, k)], -slope, 1e-7);
+                }
+                let trace = |g: &[f64]| -> f64 {
+                    let w = curvature(&likelihood, g);
+                    -0.5 * w.data().iter().zip(c.data()).map(|(w, c)| w * c).sum::<f64>()
+                };
+                assert_near(trace_gradient[k], difference(&trace), 1e-6);
+                let curved: f64 = (0..4).map(|j| w[(k, j)] * g[j]).sum();
+                assert_near(local.target[k], curved + local.gradient[k], 1e-12);
             }
         }
     }

@@ -142,7 +142,7 @@ impl LandmarkProcess {
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<LandmarkFit> {
         let process = &self.process;
         let stop = &process.stop;
-        let data = ObservedDuels { items, bags: None, duels };
+        let data = ObservedDuels::new(items, duels);
         process.check(&data)?;
         self.check()?;
         let tuned = if process.tune { Some(self.tune(items, duels)?) } else { None };
