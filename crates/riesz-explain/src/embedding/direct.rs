@@ -404,9 +404,9 @@ impl DirectEmbeddings {
         Ok(LeaveOneOut { residuals, scales })
     }
 
-    /// For the regression function at the conditioning row `i`, under a Gaussian process with the kernel k: the
-    /// variance of the smoothing error, `k(x, x) - 2 Wᵀ k(x) + Wᵀ K W` with weights W; and the share of the
-    /// prior variance that the reference rows leave unexplained, `1 - Wᵀ k(x) / k(x, x)`. `right` and
+    /// For the regression function at the conditioning row `i`, under a Gaussian process with the kernel k:
+    /// the variance of the smoothing error, `k(x, x) - 2 Wᵀ k(x) + Wᵀ K W` with weights W; and the share of
+    /// the prior variance that the reference rows leave unexplained, `1 - Wᵀ k(x) / k(x, x)`. `right` and
     /// `solved` are the row's right-hand side and solution of the system.
     pub(crate) fn unexplained_variance(
         &self,
