@@ -664,7 +664,7 @@ def joined(
         else None,
         conditioning=(
             _concatenated(_joint(block, sets, lambda part: part.conditioning[0]) for block in blocks),
-            _concatenated(part.conditioning[1] for ((part, _),) in blocks),
+            _concatenated(_unexplained_share(block) for block in blocks),
         )
         if has_conditioning
         else None,
@@ -732,6 +732,13 @@ def _joint(block: Sequence[PartValues], players: int, field: Any) -> np.ndarray:
     total = np.zeros((len(covariance), players, players, covariance.shape[3]))
     total[np.ix_(range(len(covariance)), used_players, used_players, range(covariance.shape[3]))] = covariance
     return total
+
+
+def _unexplained_share(block: Sequence[PartValues]) -> np.ndarray:
+    """Returns the unexplained shares of the conditional means of a block with one part, rows × outputs."""
+    ((part, _),) = block
+    assert part.conditioning is not None
+    return part.conditioning[1]
 
 
 def _pair(block: Sequence[PartValues], name: str) -> np.ndarray:

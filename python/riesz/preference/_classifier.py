@@ -455,7 +455,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_choices(self) -> None:
         """Refuses settings that choices do not support."""
-        required = {"model": (self._form, "utility"), "ties": (self.ties, "half")}
+        required: dict[str, tuple[Any, Any]] = {
+            "model": (self._form, "utility"),
+            "ties": (self.ties, "half"),
+        }
         required |= {"inference": (self.inference, "laplace"), "context_kernel": (self.context_kernel, None)}
         for name, (value, needed) in required.items():
             if value != needed:

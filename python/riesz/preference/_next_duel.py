@@ -86,8 +86,8 @@ def suggested_duels(
     )
     left, right, *numbers = zip(*duels)
     information, std_error, probability = map(np.array, numbers)
-    names = ([labels[i] for i in side] for side in (left, right))
-    return DuelSuggestions(*names, information, std_error, probability, goal)
+    left_names, right_names = [labels[i] for i in left], [labels[i] for i in right]
+    return DuelSuggestions(left_names, right_names, information, std_error, probability, goal)
 
 
 def _numbers_of_pairs(candidates: Any, labels: list[Any]) -> list[tuple[int, int]]:
