@@ -53,6 +53,8 @@ PUBLISHED = {
     "nfl": {"GPGP": ".59 ± .03", "PGP": ".51 ± .02", "PAIR-LOGREG": ".65"},
 }
 STATISTICS = ["Pts/G", "Yds/P", "3rd Pct", "TO", "ToP/G"]
+#: Coalitions of the 26 single columns of Pokémon.
+COALITIONS = 2000
 NUMBERS = ["HP", "Attack", "Defense", "Sp. Atk", "Sp. Def", "Speed", "Generation"]
 
 
@@ -426,6 +428,25 @@ def mean_sizes(models, frame, sample, background, types, axes):
     )
 
 
+def single_columns(models, frame, sample):
+    """Figure 7.4 in the game of the source: observational, every column a player, all items as background."""
+    first, second = (frame.loc[side] for side in sample.T)
+    rows = []
+    for name in ("nested", "PGP"):
+        start = time.perf_counter()
+        why = models[name].explain(first, second, game="observational", n_coalitions=COALITIONS)
+        size = dict(zip(why.feature_names, np.abs(why.values).mean(axis=0)))
+        leading = sorted(size, key=size.get, reverse=True)
+        top_sizes = ", ".join(f"{player} {size[player]:.2f}" for player in leading[:6])
+        relative = why.std_error.mean() / np.abs(why.values).mean()
+        rows.append([name, top_sizes, f"{relative:.2f}", f"{time.perf_counter() - start:.0f}"])
+    text = (
+        f"\n\nFigure 7.4, observational, {frame.shape[1]} single columns: {len(sample)} test duels, "
+        f"{len(frame)} background items, {COALITIONS} coalitions\n\n"
+    )
+    return text + table(["model", "mean size of values", "mean standard error / mean size", "seconds"], rows)
+
+
 def values_of_types(nested, items, frame, duels, background, types):
     """Figure 7.5: values of types in duels between two primary types."""
     rows = []
@@ -489,6 +510,7 @@ def monsters(options, axes):
     )
     text += table(["method", "published (thresholded)", "accuracy", "AUC", "log loss", "seconds"], rows)
     text += mean_sizes(models, frame, sample, background, types, axes)
+    text += single_columns(models, frame, test[rng.permutation(len(test))[:200]])
     return text + values_of_types(models["nested"], items, frame, test, background, types)
 
 

@@ -79,7 +79,6 @@ class Explainer:
         each text, an absent word is removed from the text, and no background is needed; ``groups`` are groups
         of words. Values are exact for linear models after ``TfidfVectorizer``, and for kernel models after
         ``CountVectorizer`` or with ``norm=None``.
-        ``CountVectorizer`` or ``norm=None``.
     background : array or data frame of shape (b, d), optional
         Rows from which absent features take their values. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
@@ -101,7 +100,6 @@ class Explainer:
         nearest sum over features and pairs) add up to the prediction. ``"SII"`` and ``"BII"`` are the Shapley
         and Banzhaf interaction indices, ``"FBII"`` is the faithful Banzhaf index, and ``"Moebius"`` gives the
         dividends.
-        interaction indices; ``"FBII"``; and ``"Moebius"``, dividends.
     order : int, default 2
         For an index of interactions: the maximum size of the sets that get a value, from 2 (pairs) to 8.
         ``index="k-SII", order=3`` is the same as ``index="k-SII(3)"``.
