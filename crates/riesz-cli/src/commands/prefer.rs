@@ -26,7 +26,7 @@ pub enum Command {
     /// Predict which item of a set is chosen, with probabilities
     Choose(choose::Args),
     /// Explain which properties decide duels
-    Explain(explain::Args),
+    Explain(Box<explain::Args>),
     /// Test whether there is a ranking, give the ranks, and list cycles
     Rank(rank::Args),
     /// Suggest the duels to hold next, to find the best item, the ranking or cycles

@@ -147,7 +147,7 @@ impl Problem {
 }
 
 fn conditioning(explanation: &Explanation) -> &[f64] {
-    explanation.uncertainty.as_ref().unwrap().conditioning.as_ref().unwrap()
+    &explanation.uncertainty.as_ref().unwrap().conditioning.as_ref().unwrap().covariance
 }
 
 fn close(a: &[f64], b: &[f64], tolerance: f64) {
