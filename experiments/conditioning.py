@@ -8,7 +8,7 @@ and compares them with values from draws of the true conditional distributions. 
 copula with skewed marginals, and a mixture of three normal distributions. The question is from chapter 8 of
 Chau (2023), which has no method and no numbers.
 
-Rows with few similar reference rows (`unexplained_share` above one half), about which riesz warns, are
+Rows with few similar reference rows (`unexplained_share` above 0.3), about which riesz warns, are
 counted apart. Typical rows are drawn from the design. Extreme rows are the most distant ones of 3,000 draws,
 and rows 1.3 times as far."""
 
@@ -145,7 +145,7 @@ def main():
                 game = riesz.Observational(design.sample(rng, n), conditional_uncertainty=True)
                 explanation = riesz.Explainer(model, game=game)(x)
                 scores.append((explanation.values - truth) / explanation.std)
-                supported.append(explanation.unexplained_share <= 0.5)
+                supported.append(explanation.unexplained_share <= 0.3)
             scores, supported = np.array(scores), np.array(supported)
             covered = np.abs(scores) < norm.ppf(0.975)
             typical = np.zeros_like(supported)

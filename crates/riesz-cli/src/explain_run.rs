@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use riesz::explainer::PredictionFunction;
+use riesz::explanation::ConditioningPart;
 use riesz::format::explanation_json::{self, SavedExplanation};
 use riesz::format::model::SavedModel;
 use riesz::model_average;
@@ -451,7 +452,8 @@ impl Certificate {
             chunk.uncertainty.as_ref().and_then(|uncertainty| uncertainty.conditioning.as_ref());
         if let Some(part) = conditioning {
             let rows = part.unexplained_share.chunks(chunk.outputs().max(1));
-            self.unsupported_rows += rows.filter(|shares| shares.iter().any(|share| *share > 0.5)).count();
+            let is_sparse = |share: &f64| *share > ConditioningPart::MAX_UNEXPLAINED;
+            self.unsupported_rows += rows.filter(|shares| shares.iter().any(is_sparse)).count();
         }
         if let Some(sd) = chunk.sd() {
             self.sd = Some(sd.into_iter().fold(self.sd.unwrap_or(0.0), f64::max));

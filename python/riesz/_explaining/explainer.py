@@ -896,16 +896,20 @@ def _imported_expansions(expansions: list[Expansion], explained: str, kind: str,
     return Imported(blocks, explained, expansions[0].feature_names, kind, outputs, function)
 
 
+#: The largest unexplained share of a conditional mean with which intervals are reliable, as in the core.
+MAX_UNEXPLAINED = 0.3
+
+
 def _warn_of_sparse_background(explanation: Explanation) -> None:
     """Warns if few background rows are similar to some rows, so that their intervals are too narrow."""
     if explanation.unexplained_share is None:
         return
     shares = np.reshape(explanation.unexplained_share, (len(explanation.row_numbers), -1))
-    count = int((shares > 0.5).any(axis=1).sum())
+    count = int((shares > MAX_UNEXPLAINED).any(axis=1).sum())
     if count:
         warnings.warn(
             f"the intervals of {count} rows are too narrow, because few background rows are similar to them "
-            "(explanation.unexplained_share above 0.5): take more background rows, or do not use these "
-            "intervals",
+            f"(explanation.unexplained_share above {MAX_UNEXPLAINED}): take more background rows, or do not "
+            "use these intervals",
             stacklevel=4,
         )

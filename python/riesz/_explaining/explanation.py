@@ -254,7 +254,7 @@ class Explanation:
     @property
     def unexplained_share(self) -> Any:
         """The share of the prior variance of a conditional mean that the background leaves unexplained, the
-        largest over coalitions, (n,) or (n, m). Above 0.5, few background rows are similar to the row, and
+        largest over coalitions, (n,) or (n, m). Above 0.3, few background rows are similar to the row, and
         the intervals are too narrow. ``None`` without ``Observational(conditional_uncertainty=True)``."""
         return None if self._core.conditioning is None else self._shown(self._core.conditioning[1], (0, 2))
 

@@ -35,7 +35,8 @@ pub struct ConditioningPart {
     /// The covariance of the values, in the layout of [`Dispersion::Covariance`].
     pub covariance: Vec<f64>,
     /// For each row and output, the largest share over coalitions of the prior variance of a conditional mean
-    /// that the reference rows leave unexplained. Above ½, few reference rows are similar to the row, and the
+    /// that the reference rows leave unexplained. Above
+    /// [`MAX_UNEXPLAINED`](Self::MAX_UNEXPLAINED), few reference rows are similar to the row, and the
     /// uncertainty is too small.
     pub unexplained_share: Vec<f64>,
 }
@@ -59,6 +60,12 @@ pub struct Proportion {
     /// Standard error of `value`, after adding two successes and two failures (Agresti and Coull 1998). It is
     /// therefore positive even if all draws agree.
     pub std_error: f64,
+}
+
+impl ConditioningPart {
+    /// The largest unexplained share with which intervals are reliable. `experiments/conditioning.py`
+    /// measures the coverage of rows below it.
+    pub const MAX_UNEXPLAINED: f64 = 0.3;
 }
 
 impl Uncertainty {
