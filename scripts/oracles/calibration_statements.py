@@ -42,6 +42,7 @@ ATTRIBUTE = re.compile(r"^    ?(\w[\w, ]*) :", re.MULTILINE)
 MEASURED_ELSEWHERE = {
     "Explanation.std_error": "coverage.py",
     "Explainer.refine": "coverage.py",
+    "Explanation.conditioning_covariance": "experiments/conditioning.py",
     "Explainer.__call__": "coverage.py and the rows of Shapley values",
     "KernelTestResult.pvalue": "levels.py",
     "KernelTestResult.pvalues": "levels.py",
@@ -58,6 +59,7 @@ WITHOUT_ROW = {
     "AggregateCountProcess.predict": "a mean; predict_quantiles has its intervals",
     "AggregateCountProcess.predict_benchmarked": "its documentation says that it has no intervals",
     "AggregateGaussianProcess.fit": "takes standard errors of targets, and states none",
+    "AggregateGaussianProcess.predict_aggregate": "not measured yet: tests compare it with dense conditioning",
     "AggregateGaussianProcess.score": "a score",
     "CausalEffect.published": "the source's bands, whose faults its documentation lists",
     "CausalEstimate.covariance_by_source": "parts of CausalEstimate.cov",
@@ -67,6 +69,7 @@ WITHOUT_ROW = {
     "DuelSuggestions.*": "Monte Carlo errors, compared with repetitions in tests; and predict_proba",
     "EvaluationResult.*": "not measured yet: the population of held-out pairs has no generator",
     "Explainer.explain_variance": "an exact computation of the variance that predict states",
+    "Explanation.unexplained_share": "a share of a prior variance, which decides a warning",
     "Explainer.top_interactions": "values without uncertainty",
     "Instrument.covariates": "names of columns",
     "KernelLogisticRegression.decision_function": "an estimate without a stated uncertainty",

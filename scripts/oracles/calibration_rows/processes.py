@@ -106,6 +106,27 @@ def misspecified_regression(kind, kernel=None, **average):
     return measure
 
 
+CONDITIONAL_MEANS = {
+    "expectation of Y": ("ConditionalMean.expectation", "ConditionalMean.cov"),
+    "expectation of its square": ("ConditionalMean.expectation",),
+}
+
+
+def conditional_mean(seed):
+    """Expectations of Y and of its square, which are known."""
+    rng = generator(seed, "conditional mean")
+    X = rng.uniform(-2, 2, size=(100 + N_NEW, 1))
+    location = np.sin(2 * X[:, 0])
+    Y = location[:100] + 0.5 * rng.normal(size=100)
+    model = riesz.ConditionalMean().fit(X[:100], Y[:, None])
+    mean, std = model.expectation(np.column_stack([Y, Y**2]), X[100:], return_std=True)
+    truth = np.column_stack([location[100:], location[100:] ** 2 + 0.25])
+    return {
+        name: Intervals.from_normal(truth[:, k], mean[:, k], std[:, k])
+        for k, name in enumerate(CONDITIONAL_MEANS)
+    }
+
+
 CLASSIFICATION = {
     "latent function": ("GaussianProcessClassifier.latent_mean_and_variance", "Expansion.predict_link"),
     "class probabilities": ("GaussianProcessClassifier.predict_proba", "Expansion.predict_proba"),
@@ -321,5 +342,12 @@ ROWS = [
         "one-vs-rest, tuned",
         three_classes,
         {"class probabilities": ("GaussianProcessClassifier.predict_proba",)},
+    ),
+    Row(
+        "conditional mean embedding",
+        "Y normal around a sine of X; 100 rows",
+        "ConditionalMean, default",
+        conditional_mean,
+        CONDITIONAL_MEANS,
     ),
 ]
