@@ -59,7 +59,7 @@ WITHOUT_ROW = {
     "AggregateCountProcess.predict": "a mean; predict_quantiles has its intervals",
     "AggregateCountProcess.predict_benchmarked": "its documentation says that it has no intervals",
     "AggregateGaussianProcess.fit": "takes standard errors of targets, and states none",
-    "AggregateGaussianProcess.predict_aggregate": "not measured yet: tests compare it with dense conditioning",
+    "AggregateGaussianProcess.predict_aggregate": "not measured yet: tests compare it with its definition",
     "AggregateGaussianProcess.score": "a score",
     "CausalEffect.published": "the source's bands, whose faults its documentation lists",
     "CausalEstimate.covariance_by_source": "parts of CausalEstimate.cov",
