@@ -90,7 +90,7 @@ class ConditionalMean(BaseEstimator):
     -----
     The fit takes n³ operations for n rows, and tuning some tens of times as many for up to 1,000 rows. The
     published marginal likelihood gives all directions of Y the same weight, so it does not depend on Y;
-    :doc:`errata` has the details. Here each direction counts by its size.
+    :doc:`/background/errata` has the details. Here each direction counts by its size.
 
     Examples
     --------

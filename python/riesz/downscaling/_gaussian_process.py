@@ -534,8 +534,8 @@ class AggregateGaussianProcess(Downscaled):
 
         Parameters
         ----------
-        mediators : array or data frame of shape (q, mediators)
-            The ``mediators`` of :meth:`fit`. A data frame may have further columns.
+        mediators : array or data frame of shape (q, k)
+            The k ``mediators`` of :meth:`fit`. A data frame may have further columns.
         return_std, return_cov : bool, default False
             Whether to return the standard deviation or the covariance too. Only one of them may be True.
 

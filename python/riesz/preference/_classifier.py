@@ -878,8 +878,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             (it beats each other item with a probability above one half), or that there is none.
             ``"ranking"``: the log odds of all pairs, which determine the ranking. ``"cycles"``: the number of
             cycles of three items, in classes: none, and eight classes of about equal probability.
-        candidates : list of (left, right), optional
-            The duels that can be held, pairs of labels (or row numbers) of ``items``; by default all pairs.
+        candidates : list of pairs, optional
+            The duels that can be held: the left and the right item by label (or row number) of ``items``; by
+            default all pairs.
         users, contexts
             For a model with users or contexts: the user, or the context (one row), of the duel.
         n_samples : int, optional
