@@ -54,7 +54,7 @@ PUBLISHED = {
 }
 STATISTICS = ["Pts/G", "Yds/P", "3rd Pct", "TO", "ToP/G"]
 #: Coalitions of the 26 single columns of Pokémon.
-COALITIONS = 2000
+COALITIONS = 1000
 NUMBERS = ["HP", "Attack", "Defense", "Sp. Atk", "Sp. Def", "Speed", "Generation"]
 
 
