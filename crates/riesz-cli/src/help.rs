@@ -48,6 +48,7 @@ const ADVANCED: [&str; 65] = [
     "cg-tol",
     "conditional",
     "conditional-samples",
+    "conditional-uncertainty",
     "estimator",
     "orders",
     "target-std-error",
@@ -66,6 +67,8 @@ const ADVANCED: [&str; 65] = [
     "wins",
     "drop-self",
     "context-landmarks",
+    "absent-contexts",
+    "context-game",
     "subsamples",
     "scores",
     // Aggregates.
