@@ -97,16 +97,14 @@ impl Uncertainty {
         }
     }
 
-    /// Applies a change to the numbers of the dispersion and of its part, given their count per value.
-    fn map(&self, change: impl Fn(&[f64], usize) -> Vec<f64>, sets: usize) -> Self {
-        let (numbers, width) = self.numbers(sets);
-        let numbers = change(numbers, width);
-        let dispersion = match self.dispersion {
-            Dispersion::Covariance(_) => Dispersion::Covariance(numbers),
-            Dispersion::Sd(_) => Dispersion::Sd(numbers),
+    /// Applies a change to the numbers of the dispersion and of its part, given whether they are covariances.
+    fn map(&self, change: impl Fn(&[f64], bool) -> Vec<f64>) -> Self {
+        let dispersion = match &self.dispersion {
+            Dispersion::Covariance(numbers) => Dispersion::Covariance(change(numbers, true)),
+            Dispersion::Sd(numbers) => Dispersion::Sd(change(numbers, false)),
         };
         let conditioning = self.conditioning.as_ref().map(|part| ConditioningPart {
-            covariance: change(&part.covariance, sets),
+            covariance: change(&part.covariance, true),
             unexplained_share: part.unexplained_share.clone(),
         });
         Self { dispersion, source: self.source, conditioning }
@@ -121,14 +119,17 @@ impl Uncertainty {
 
     /// The uncertainty of a selection of games (row and output) and sets; `set_count` is the number of sets.
     pub(super) fn select(&self, games: &[usize], sets: &[usize], set_count: usize) -> Self {
-        let selected = |numbers: &[f64], width: usize| {
-            let of_set = |game: usize, k: usize| -> Vec<f64> {
-                let row = &numbers[(game * set_count + k) * width..(game * set_count + k + 1) * width];
-                if width == 1 { row.to_vec() } else { sets.iter().map(|l| row[*l]).collect() }
+        let selected = |numbers: &[f64], are_covariances: bool| {
+            let numbers_of_set = |game: usize, k: usize| -> Vec<f64> {
+                let index = game * set_count + k;
+                match are_covariances {
+                    true => sets.iter().map(|l| numbers[index * set_count + l]).collect(),
+                    false => vec![numbers[index]],
+                }
             };
-            games.iter().flat_map(|game| sets.iter().flat_map(|k| of_set(*game, *k))).collect()
+            games.iter().flat_map(|game| sets.iter().flat_map(|k| numbers_of_set(*game, *k))).collect()
         };
-        let mut selection = self.map(selected, set_count);
+        let mut selection = self.map(selected);
         if let Some(part) = &mut selection.conditioning {
             part.unexplained_share = games.iter().map(|game| part.unexplained_share[*game]).collect();
         }
