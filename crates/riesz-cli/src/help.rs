@@ -4,7 +4,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that `--help` leaves out where a command has them and does not require them.
-const ADVANCED: [&str; 65] = [
+const ADVANCED: [&str; 68] = [
     // Reading tables.
     "delimiter",
     "decimal",
