@@ -339,13 +339,13 @@ fn absent_contexts_are_explained() {
     for game in [
         "contexts",
         "contexts --context-game observational --conditional-ridge 0.1",
-        "observational --conditional-ridge 0.1 --context-game observational --coalitions 6",
-        "independent --coalitions 6",
+        "observational --conditional-ridge 0.1 --context-game observational --target-std-error 0.5",
+        "independent --target-std-error 0.5",
     ] {
         let command =
             format!("prefer explain m.riesz items.csv duels.csv {contexts} --game {game} -o why.json");
         let (_, err) = place.good(&command);
-        assert_eq!(err.contains("estimated"), game.contains("coalitions"), "{game}: {err}");
+        assert_eq!(err.contains("estimated"), game.contains("target"), "{game}: {err}");
         let explanation = read(place.read("why.json").as_bytes()).unwrap().explanation;
         assert!(explanation.players.iter().any(|player| player.name == "place"), "{game}");
     }
