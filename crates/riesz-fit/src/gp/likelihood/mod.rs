@@ -63,7 +63,7 @@ pub trait JointLikelihood {
     /// Returns the quadratic approximation of the log likelihood around g.
     ///
     /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow).
+    /// [`Error::Overflow`](riesz_core::Error::Overflow).
     fn local(&self, g: &[f64]) -> Result<LocalCurvature<Self::Root>>;
 
     /// Returns a bound of the absolute derivative in latent quantity i.
