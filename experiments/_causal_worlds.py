@@ -154,7 +154,7 @@ def healthcare(dose_noise):
     Stamey et al. 1989. Here it has their moments and regression line: log PSA ~ N(2.48, 1.15²), log volume
     = .75 log PSA - .51, noise .80."""
 
-    def people(rng, n):
+    def patients(rng, n):
         age = rng.uniform(15, 75, n)
         bmi = 27 - 0.01 * age + np.sqrt(0.7) * rng.normal(size=n)
         return age, bmi, np.sqrt(0.4) * rng.normal(size=n)
@@ -166,10 +166,10 @@ def healthcare(dose_noise):
         return np.log(mean + noise)
 
     def make(rng, n, m):
-        age, bmi, noise = people(rng, n)
+        age, bmi, noise = patients(rng, n)
         statin = expit(-13 + 0.1 * age + 0.2 * bmi + dose_noise * rng.normal(size=n))
         ys = 2.48 + 1.15 * rng.normal(size=m)
-        population = people(np.random.default_rng(0), 20_000)
+        population = patients(np.random.default_rng(0), 20_000)
         truth = lambda doses: np.array([0.75 * log_psa(*population, dose).mean() - 0.51 for dose in doses])
         first = {"x": statin, "age": age, "bmi": bmi, "y": log_psa(age, bmi, noise, statin)}
         second = {"y": ys, "t": 0.75 * ys - 0.51 + 0.8 * rng.normal(size=m)}

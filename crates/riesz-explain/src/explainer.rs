@@ -400,9 +400,9 @@ impl<'m> Explainer<'m> {
             explanation.uncertainty = Some(Uncertainty::of_model(covariances, posterior.source()));
         }
         if self.conditional_uncertainty {
-            let estimated = self.engine.conditioning_covariance(rows)?;
+            let (part, reference) = self.engine.conditioning_covariance(rows)?;
             let model = explanation.uncertainty.take();
-            explanation.uncertainty = Some(Uncertainty::with_conditioning(model, estimated));
+            explanation.uncertainty = Some(Uncertainty::with_conditioning(model, part, reference));
         }
         Ok(explanation)
     }

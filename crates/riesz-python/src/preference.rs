@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::attribution::sampled_shapley::Budget;
-use riesz::embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
+use riesz::embedding::{Approximation, Conditioning, Ridge};
 use riesz::fit::PosteriorMixture;
 use riesz::game::{Background, Part};
 use riesz::kernel::ColumnScaling;
@@ -359,14 +359,7 @@ pub struct ConditioningSettings {
 
 impl ConditioningSettings {
     fn settings(&self, seed: u64) -> Conditioning {
-        let approximation = match (self.landmarks, self.cg_tol) {
-            (Some(count), _) => Approximation::Landmarks(count),
-            (_, Some(tolerance)) => Approximation::ConjugateGradients(ConjugateGradients {
-                tolerance,
-                ..ConjugateGradients::default()
-            }),
-            _ => Approximation::Exact,
-        };
+        let approximation = Approximation::selected(self.landmarks, self.cg_tol);
         let ridge = self.ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
         Conditioning { ridge, approximation, centered: self.centered, seed, ..Conditioning::default() }
     }

@@ -39,6 +39,20 @@ pub enum Approximation {
     RandomFeatures(usize),
 }
 
+impl Approximation {
+    /// The approximation that a number of landmarks or a tolerance of conjugate gradients selects; exact
+    /// without either. Landmarks take precedence.
+    pub fn selected(landmarks: Option<usize>, tolerance: Option<f64>) -> Self {
+        match (landmarks, tolerance) {
+            (Some(count), _) => Self::Landmarks(count),
+            (None, Some(tolerance)) => {
+                Self::ConjugateGradients(ConjugateGradients { tolerance, ..ConjugateGradients::default() })
+            }
+            (None, None) => Self::Exact,
+        }
+    }
+}
+
 /// Preconditioned block conjugate gradients, for reference rows whose kernel matrices exceed the memory.
 ///
 /// The right-hand sides of all rows share their search directions. The sets of columns of a batch share the

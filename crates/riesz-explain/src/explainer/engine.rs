@@ -5,12 +5,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::attribution::observational::ConditioningCovariance;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::attribution::top_pair_search::SearchLimits;
 use crate::control::Progress;
 use crate::error::{Error, Result};
-use crate::explanation::{Explanation, TopInteractions, check_top};
+use crate::explanation::{ConditioningPart, Explanation, TopInteractions, check_top};
 use crate::game::Game;
 use crate::index::ValueIndex;
 use crate::linalg::Matrix;
@@ -95,8 +94,9 @@ pub(super) trait GameEngine: Send + Sync {
         Err(self.unsupported("covariances"))
     }
 
-    /// Returns the covariance of the values of each row from the estimation of conditional distributions.
-    fn conditioning_covariance(&self, _rows: &Table) -> Result<ConditioningCovariance> {
+    /// Returns the part of the uncertainty of values that comes from the estimation of conditional
+    /// distributions, and the number of reference rows.
+    fn conditioning_covariance(&self, _rows: &Table) -> Result<(ConditioningPart, usize)> {
         Err(self.unsupported("uncertainty of conditional distributions"))
     }
 

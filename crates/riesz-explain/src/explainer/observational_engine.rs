@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use super::engine::GameEngine;
 use super::{robustness, value_covariance};
 use crate::attribution::coalition_covariance::RowPairs;
-use crate::attribution::observational::{ConditioningCovariance, ObservationalGame};
+use crate::attribution::observational::ObservationalGame;
 use crate::attribution::player_contributions::uses_all_coalitions;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::explanation::Explanation;
+use crate::explanation::{ConditioningPart, Explanation};
 use crate::game::Game;
 use crate::index::ValueIndex;
 use crate::linalg::Matrix;
@@ -70,7 +70,7 @@ impl GameEngine for ObservationalGame<'_> {
         })
     }
 
-    fn conditioning_covariance(&self, rows: &Table) -> Result<ConditioningCovariance> {
+    fn conditioning_covariance(&self, rows: &Table) -> Result<(ConditioningPart, usize)> {
         ObservationalGame::conditioning_covariance(self, rows)
     }
 

@@ -8,7 +8,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Exactness, Explanation, interleave, normal};
-use crate::attribution::observational::ConditioningCovariance;
 use crate::error::{Error, Result};
 use crate::linalg::{Matrix, add_to};
 use crate::posterior::UncertaintySource;
@@ -76,16 +75,14 @@ impl Uncertainty {
 
     /// The sum of the covariances of a model's uncertainty, if there is one, and of estimated conditional
     /// distributions.
-    pub(crate) fn with_conditioning(model: Option<Self>, estimated: ConditioningCovariance) -> Self {
-        let ConditioningCovariance { covariance, unexplained_share, reference } = estimated;
-        let (mut total, mut source) =
-            (covariance.clone(), Some(UncertaintySource::Conditioning { rows: reference }));
+    pub(crate) fn with_conditioning(model: Option<Self>, part: ConditioningPart, rows: usize) -> Self {
+        let mut total = part.covariance.clone();
+        let mut source = Some(UncertaintySource::Conditioning { rows });
         if let Some(Self { dispersion: Dispersion::Covariance(of_model), source: model_source, .. }) = model {
             add_to(&mut total, &of_model);
             source = model_source;
         }
-        let conditioning = Some(ConditioningPart { covariance, unexplained_share });
-        Self { dispersion: Dispersion::Covariance(total), source, conditioning }
+        Self { dispersion: Dispersion::Covariance(total), source, conditioning: Some(part) }
     }
 
     /// The numbers of the dispersion, and their count per value: `sets` for covariances, 1 for standard

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Budget, Question, ValueEstimator};
 use crate::coalition_structure::CoalitionStructure;
-use crate::embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
+use crate::embedding::{Approximation, Conditioning, ConditioningKernel, Ridge};
 use crate::error::{Error, Result};
 use crate::game::{Background, ConditionalModel, Game, baseline_row};
 use crate::index::ValueIndex;
@@ -556,14 +556,11 @@ impl Settings {
             let why = format!("{other} is an alternative to it: choose one of the two");
             return Err(Error::parameter(name, value, why));
         }
-        let approximation =
-            match (self.values.count("n_conditional_landmarks"), self.values.count("n_random_features")) {
-                (Some(count), _) => Approximation::Landmarks(count),
-                (_, Some(count)) => Approximation::RandomFeatures(count),
-                _ => self.values.number("cg_tol").map_or(Approximation::Exact, |tolerance| {
-                    Approximation::ConjugateGradients(ConjugateGradients { tolerance, ..Default::default() })
-                }),
-            };
+        let landmarks = self.values.count("n_conditional_landmarks");
+        let approximation = match self.values.count("n_random_features") {
+            Some(count) => Approximation::RandomFeatures(count),
+            None => Approximation::selected(landmarks, self.values.number("cg_tol")),
+        };
         Ok(Conditioning {
             ridge: self.values.number("conditional_ridge").map_or(Ridge::CrossValidated, Ridge::Fixed),
             kernel: ConditioningKernel::Auto,

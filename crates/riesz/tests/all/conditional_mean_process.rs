@@ -109,7 +109,7 @@ fn assert_left_out(process: &AggregateGaussianProcess, data: &Aggregates, noise:
         let mut reduced = data.clone();
         reduced.targets.remove(t);
         reduced.bag_of_target.remove(t);
-        let known = reduced.target_noise.as_mut().unwrap().remove(t);
+        let removed_noise = reduced.target_noise.as_mut().unwrap().remove(t);
         let remaining: Vec<usize> = (0..data.targets.len()).filter(|u| *u != t).collect();
         let targets = reduced.mediators.as_mut().unwrap();
         targets.targets = targets.targets.select_rows(&remaining);
@@ -118,7 +118,7 @@ fn assert_left_out(process: &AggregateGaussianProcess, data: &Aggregates, noise:
         }
         let (mean, variance) = g(&process.fit(&reduced).unwrap());
         assert!((mean - left_out.mean[t]).abs() < 1e-8 * total, "{mean} {}", left_out.mean[t]);
-        let with_noise = variance + noise + known;
+        let with_noise = variance + noise + removed_noise;
         assert!(
             (with_noise / left_out.variance[t] - 1.0).abs() < 1e-8,
             "{with_noise} {:?}",

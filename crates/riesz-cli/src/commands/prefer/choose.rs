@@ -4,15 +4,14 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
-use riesz::preference::{DEFAULT_CHOICE_DRAWS, LeftRightColumns, choice_probabilities};
+use riesz::preference::{DEFAULT_CHOICE_DRAWS, choice_probabilities};
 
-use super::model_items::{items_of_model, known_names, rows_of_items};
-use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
+use super::model_items::{items_of_model, known_names, read_duel_model, rows_of_items};
+use crate::args::{CellArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::choices::read_sets;
 use crate::io::duels::ItemArgs;
-use crate::io::models::read_average;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `prefer choose`.
@@ -59,11 +58,8 @@ pub struct Args {
 /// Reads the model, the items and the sets, and writes the probabilities.
 pub fn run(args: &Args, global: &Global, _console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let model = read_average(&args.model, None, &FeatureArgs::default())?.admitted(&args.cells)?;
+    let (model, sides) = read_duel_model(&args.model, &args.cells)?;
     let saved = &model.best;
-    let name = args.model.display().to_string();
-    let sides =
-        LeftRightColumns::from_columns(saved.model.columns()).map_err(|e| Failure::from(e).about(&name))?;
     let has_names = known_names(&saved.model, &sides).is_some();
     let (table, sets) = match &args.sets {
         Some(sets) => (Some(&args.items), sets),

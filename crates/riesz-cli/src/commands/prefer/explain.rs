@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{ValueEnum, ValueHint};
 use riesz::attribution::sampled_shapley::Budget;
-use riesz::embedding::{Approximation, Conditioning, ConjugateGradients, Ridge};
+use riesz::embedding::{Approximation, Conditioning, Ridge};
 use riesz::explanation::Exactness;
 use riesz::game::Part;
 use riesz::linalg::Sparse;
@@ -365,14 +365,7 @@ fn duel_game(
 
 /// The settings of conditional distributions.
 fn conditioning(args: &Args, seed: u64) -> Conditioning {
-    let approximation = match (args.conditional_landmarks, args.cg_tol) {
-        (Some(count), _) => Approximation::Landmarks(count),
-        (_, Some(tolerance)) => Approximation::ConjugateGradients(ConjugateGradients {
-            tolerance,
-            ..ConjugateGradients::default()
-        }),
-        _ => Approximation::Exact,
-    };
+    let approximation = Approximation::selected(args.conditional_landmarks, args.cg_tol);
     let ridge = args.conditional_ridge.map_or(Ridge::CrossValidated, Ridge::Fixed);
     Conditioning { ridge, approximation, seed, ..Conditioning::default() }
 }

@@ -8,9 +8,18 @@ use riesz::preference::{ABILITY, HOME, LeftRightColumns, UNSEEN_RIGHT};
 use riesz::table::UNKNOWN_LEVEL;
 use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
-use crate::args::{CellArgs, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, TableArgs};
 use crate::exit::{Failure, Result};
 use crate::io::duels::{ItemArgs, Items};
+use crate::io::models::{ModelOrAverage, read_average};
+
+/// Reads a model of duels, or an average of such models, and the columns of its two sides.
+pub fn read_duel_model(path: &Path, cells: &CellArgs) -> Result<(ModelOrAverage, LeftRightColumns)> {
+    let model = read_average(path, None, &FeatureArgs::default())?.admitted(cells)?;
+    let sides = LeftRightColumns::from_columns(model.best.model.columns())
+        .map_err(|error| Failure::from(error).about(&path.display().to_string()))?;
+    Ok((model, sides))
+}
 
 /// The column with the item's name in a model of abilities.
 pub const ITEM: &str = "item";

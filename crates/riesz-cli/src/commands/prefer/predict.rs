@@ -13,8 +13,8 @@ use riesz::preference::{
 use riesz::table::{UNKNOWN_LEVEL, level_of_text};
 use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
-use super::model_items::{code_of, items_of_model, known_names, rows_of_items};
-use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
+use super::model_items::{code_of, items_of_model, known_names, read_duel_model, rows_of_items};
+use crate::args::{CellArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::bags::BagArgs;
@@ -23,7 +23,7 @@ use crate::io::duels::{
     ContextColumns, IndexedDuels, ItemArgs, Items, Names, OutcomeArgs, OutcomeColumns, RequestedColumns,
     SideArgs, names_of,
 };
-use crate::io::models::{ModelOrAverage, read_average};
+use crate::io::models::ModelOrAverage;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `prefer predict`.
@@ -153,10 +153,8 @@ impl DuelRequest {
         outcome_args: Option<&OutcomeArgs>,
         console: &Console,
     ) -> Result<Meeting> {
-        let model = read_average(&self.model, None, &FeatureArgs::default())?.admitted(&self.cells)?;
+        let (model, sides) = read_duel_model(&self.model, &self.cells)?;
         let saved = &model.best;
-        let about = |e| Failure::from(e).about(&self.model.display().to_string());
-        let sides = LeftRightColumns::from_columns(saved.model.columns()).map_err(about)?;
         let (items, duels) = self.items_and_duels(saved, &sides)?;
         let teams = self.bags.read(&items, &self.table)?;
         let names = teams.as_ref().map_or(&items.names, |teams| &teams.names);

@@ -16,14 +16,13 @@ use riesz::table::UNKNOWN_LEVEL;
 use riesz::{ColumnKind, KernelExpansion, PosteriorCovariance};
 use riesz_report::{PlotOptions, render_ladder};
 
-use super::model_items::{items_of_model, rows_of_items};
+use super::model_items::{items_of_model, read_duel_model, rows_of_items};
 use super::rank_output::Ranking;
 use super::shared_fit::{EffectArgs, Learn, Model, PreparedDuels, described, duels};
-use crate::args::{CellArgs, FeatureArgs, Format, Global};
+use crate::args::{CellArgs, Format, Global};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::duels::{ContextArgs, IndexedDuels, Items};
-use crate::io::models::read_average;
 use crate::io::picture::{drawn, in_pixels};
 
 /// Largest number of items for which SpecR is computed: it takes eigenvalues of n × n matrices.
@@ -163,11 +162,8 @@ fn rank_model(args: &Args, seed: u64, console: &Console) -> Result<Ranking> {
         return Err(Failure::input(reason));
     }
     let cells = CellArgs::default();
-    let model = read_average(&learn.items, None, &FeatureArgs::default())?.admitted(&cells)?;
-    let saved = &model.best;
-    let name = learn.items.display().to_string();
-    let about = |e: riesz::Error| Failure::from(e).about(&name);
-    let sides = LeftRightColumns::from_columns(saved.model.columns()).map_err(about)?;
+    let (model, sides) = read_duel_model(&learn.items, &cells)?;
+    let (saved, name) = (&model.best, learn.items.display());
     let options = (&learn.item_options, &learn.table, cells);
     let items = items_of_model((&learn.items, saved), &sides, learn.duels.as_ref(), options)?;
     let items = items.ok_or_else(|| {

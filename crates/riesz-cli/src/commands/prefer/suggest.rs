@@ -6,17 +6,16 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use riesz::Column;
-use riesz::preference::{DuelSuggestion, InformationGoal, LeftRightColumns, Pair, SuggestionRequest};
+use riesz::preference::{DuelSuggestion, InformationGoal, Pair, SuggestionRequest};
 
-use super::model_items::{items_of_model, rows_of_items};
+use super::model_items::{items_of_model, read_duel_model, rows_of_items};
 use super::predict::context_cells;
-use crate::args::{CellArgs, FeatureArgs, Format, Global, TableArgs};
+use crate::args::{CellArgs, Format, Global, TableArgs};
 use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::duels::{
     ContextColumns, IndexedDuels, ItemArgs, Names, OutcomeColumns, RequestedColumns, SideArgs,
 };
-use crate::io::models::read_average;
 use crate::io::output::write_all;
 use crate::io::write::{Cells, TableWriter, text_table};
 
@@ -100,16 +99,14 @@ impl Args {
 /// Reads the model and the items, and writes the suggested duels.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.text_or_table(args.output.as_deref())?;
-    let model = read_average(&args.model, None, &FeatureArgs::default())?.admitted(&args.cells)?;
+    let (model, sides) = read_duel_model(&args.model, &args.cells)?;
     let saved = &model.best;
-    let name = args.model.display().to_string();
-    let sides =
-        LeftRightColumns::from_columns(saved.model.columns()).map_err(|e| Failure::from(e).about(&name))?;
     let options = (&args.item_options, &args.table, args.cells);
     let items = items_of_model((&args.model, saved), &sides, args.items.as_ref(), options)?;
     let items = items.ok_or_else(|| {
         Failure::input(format!(
-            "{name}: the file does not hold the items' names: give the table of items too"
+            "{}: the file does not hold the items' names: give the table of items too",
+            args.model.display()
         ))
     })?;
     let context_columns: Vec<Column> =

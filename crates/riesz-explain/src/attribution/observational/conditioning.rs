@@ -24,6 +24,7 @@ use super::{ObservationalGame, ValueRule};
 use crate::attribution::sampled_shapley::{Coalition, definition_weight};
 use crate::embedding::EmbeddingSolver;
 use crate::error::{Error, Result};
+use crate::explanation::ConditioningPart;
 use crate::linalg::{add_multiple, add_to, dot, raise_to_abs, small_dense};
 use crate::table::Table;
 
@@ -32,17 +33,6 @@ const PARTS: usize = 16;
 
 /// Largest count of numbers that the influences of a batch of rows take.
 const NUMBERS: usize = 1 << 22;
-
-/// Covariance of values from the estimation of the conditional distributions.
-pub(crate) struct ConditioningCovariance {
-    /// Rows × outputs × players × players.
-    pub(crate) covariance: Vec<f64>,
-    /// For each row and output, the largest share over coalitions of the prior variance of a conditional mean
-    /// that the reference rows leave unexplained. It is near 1 where few reference rows are similar.
-    pub(crate) unexplained_share: Vec<f64>,
-    /// The number of reference rows.
-    pub(crate) reference: usize,
-}
 
 /// Sums over coalitions.
 struct CoalitionSums {
@@ -57,12 +47,13 @@ struct CoalitionSums {
 }
 
 impl ObservationalGame<'_> {
-    /// Returns the covariance of the values of `rows` from the estimation of the conditional distributions.
+    /// Returns the part of the uncertainty of the values of `rows` that comes from the estimation of the
+    /// conditional distributions, and the number of reference rows.
     /// Cost for each coalition O(reference³), and O(reference · (reference + n)) for each row and output.
     ///
     /// # Errors
     /// As [`check_covariances`](Self::check_covariances); [`Error::Parameter`] for conjugate gradients.
-    pub(crate) fn conditioning_covariance(&self, rows: &Table) -> Result<ConditioningCovariance> {
+    pub(crate) fn conditioning_covariance(&self, rows: &Table) -> Result<(ConditioningPart, usize)> {
         self.check_covariances()?;
         let EmbeddingSolver::Factored(means) = &self.means.solver else {
             let allowed = "conjugate gradients factor no system, which the uncertainty of conditional \
@@ -80,8 +71,7 @@ impl ObservationalGame<'_> {
         };
         let mean_influences: Vec<Vec<f64>> = (0..m).map(mean_influence).collect();
         let batch = (NUMBERS / (reference * p * m).max(1)).clamp(1, 64);
-        let mut result =
-            ConditioningCovariance { covariance: Vec::new(), unexplained_share: Vec::new(), reference };
+        let mut result = ConditioningPart { covariance: Vec::new(), unexplained_share: Vec::new() };
         for start in (0..data.rows()).step_by(batch) {
             let batch_rows: Vec<usize> = (start..data.rows().min(start + batch)).collect();
             let factored = FactoredRows::new(self, means, &data.select_rows(&batch_rows))?;
@@ -93,7 +83,7 @@ impl ObservationalGame<'_> {
                 }
             }
         }
-        Ok(result)
+        Ok((result, reference))
     }
 }
 
@@ -188,12 +178,12 @@ impl FactoredRows<'_, '_> {
                 let influence: Vec<f64> = weights.iter().zip(residuals).map(|(w, e)| w * e).collect();
                 let variance = regression.scales[target] * smoothing;
                 for (j, c) in coefficients.iter().enumerate() {
-                    let place = index * p + j;
-                    let player_influence = &mut sums.influence[place * reference..(place + 1) * reference];
+                    let player = index * p + j;
+                    let player_influence = &mut sums.influence[player * reference..(player + 1) * reference];
                     add_multiple(player_influence, *c, &influence);
-                    sums.mean_coefficients[place] += c * missing;
+                    sums.mean_coefficients[player] += c * missing;
                     add_multiple(
-                        &mut sums.smoothing[place * p..(place + 1) * p],
+                        &mut sums.smoothing[player * p..(player + 1) * p],
                         c * variance,
                         &coefficients,
                     );

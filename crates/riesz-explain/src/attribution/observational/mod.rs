@@ -25,7 +25,6 @@ mod normal;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub(crate) use conditioning::ConditioningCovariance;
 use rayon::prelude::*;
 
 use super::player_contributions::weighted_coalitions;

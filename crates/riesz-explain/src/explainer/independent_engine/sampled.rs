@@ -29,7 +29,7 @@ use crate::game::Game;
 use crate::index::ValueIndex;
 use crate::kernel_model::KernelExpansion;
 use crate::kernel_model::parts::{BatchPredictor, KernelView, key};
-use crate::linalg::{Matrix, add_multiple};
+use crate::linalg::{Matrix, add_multiple, add_to};
 use crate::model_card::CardEntry;
 use crate::question::Question;
 use crate::simd::Isa;
@@ -106,7 +106,7 @@ impl GameEngine for SampledPartsEngine<'_> {
         mut sample: Option<&mut SampleState>,
     ) -> Result<Explanation> {
         let data = rows.align_to(self.game.model.columns())?;
-        let (n, m, p) = (data.rows(), self.game.model.outputs(), self.game.active_players());
+        let (n, p) = (data.rows(), self.game.active_players());
         let predictor = BatchPredictor::new(&self.game.parts);
         let (mut values, mut base_values, mut predictions) = (Vec::new(), Vec::new(), Vec::new());
         let (mut std_error, mut bound, mut coalitions) = (None, Vec::new(), 0);
@@ -142,7 +142,6 @@ impl GameEngine for SampledPartsEngine<'_> {
         };
         let mut facts = self.game.ridges();
         facts.push(CardEntry::new("coalitions valued", coalitions + 2));
-        debug_assert_eq!(base_values.len(), n * m);
         Ok(Explanation {
             index: ValueIndex::Shapley,
             values,
@@ -317,11 +316,16 @@ impl<'e> RowsOfParts<'e> {
             ViewRows::Distinct(numbers) => Cow::Owned(averaged[on].select_rows(numbers)),
         });
         let kernels: Vec<Cow<'_, Matrix>> = view_kernels.collect();
-        let mut values = self.predictor.combine(self.rows.len(), &kernels);
-        for i in 0..values.rows() {
-            values.row_mut(i).iter_mut().zip(&self.game.model.intercept).for_each(|(v, b)| *v += b);
-        }
+        let values = self.with_intercepts(self.predictor.combine(self.rows.len(), &kernels));
         Ok((values, source_means.into_iter().map(|((_, sizes), _)| sizes).collect()))
+    }
+
+    /// Adds the intercepts to outputs, rows × outputs.
+    fn with_intercepts(&self, mut outputs: Matrix) -> Matrix {
+        for i in 0..outputs.rows() {
+            add_to(outputs.row_mut(i), &self.game.model.intercept);
+        }
+        outputs
     }
 
     /// Returns bounds on the errors of the values of the coalitions so far, rows × outputs.
@@ -355,11 +359,7 @@ impl CoalitionGame for RowsOfParts<'_> {
     }
 
     fn empty_and_grand_values(&mut self) -> Result<[Vec<f64>; 2]> {
-        let mut predictions = self.predictor.predict(&self.rows);
-        for i in 0..self.rows.len() {
-            let intercept = &self.game.model.intercept;
-            predictions.row_mut(i).iter_mut().zip(intercept).for_each(|(v, b)| *v += b);
-        }
+        let predictions = self.with_intercepts(self.predictor.predict(&self.rows));
         let empty = if self.game.base.iter().any(|v| v.is_nan()) {
             self.value(&Coalition::new(vec![false; self.players()]))?.0.into_data()
         } else {
