@@ -122,6 +122,8 @@ __version__: str
 
 # Names of columns, their levels, and rows (rows × columns).
 _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
+# Functionals of coefficients, the strength of their penalty, their ranges, and the number of coalitions.
+_Penalty = tuple[NDArray[np.float64], float, list[tuple[float, float]] | None, int | None]
 # Left items, right items, outcomes and weights of duels.
 _Duels = tuple[list[int], list[int], list[float], list[float] | None]
 
@@ -196,6 +198,7 @@ class Expansion:
     @property
     def units(self) -> list[str | None]: ...
     def with_units(self, units: list[tuple[str, str]]) -> Expansion: ...
+    def penalised(self, penalty: _Penalty, noise: float) -> Expansion: ...
     @property
     def output_names(self) -> list[str]: ...
     def classify(self, rows: NDArray[np.float64]) -> list[int] | None: ...
@@ -650,6 +653,7 @@ class Aggregates:
     @property
     def look_like_means(self) -> bool: ...
     def far(self, kernel: str) -> list[int]: ...
+    def mediator_shift(self, seed: int) -> str | None: ...
 
 def join_bags(
     rows: list[str], bags: list[str], has_target: list[bool], mediators: bool, drop_unmatched: bool
@@ -688,6 +692,9 @@ class ConditionalMeanModel:
     def expectation(
         self, values: NDArray[np.float64], covariance: NDArray[np.float64] | None, x: _Rows
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float], NDArray[np.float64] | None]: ...
+    def next_evaluations(
+        self, x: _Rows, covariance: NDArray[np.float64], noise: float, count: int
+    ) -> list[tuple[int, float]]: ...
     def discrepancy(self, x: _Rows, other: _Rows) -> NDArray[np.float64]: ...
     def discrepancy_from_sample(self, x: _Rows, y: _Rows) -> NDArray[np.float64]: ...
 
@@ -774,7 +781,7 @@ def fit(
     target: tuple[list[int], list[str]] | NDArray[np.float64],
     settings: str,
     sample_weight: list[float] | None,
-    penalty: tuple[NDArray[np.float64], float, int | None] | None,
+    penalty: _Penalty | None,
     start: tuple[NDArray[np.float64], list[float]] | None,
     seed: int,
 ) -> Fitted: ...
@@ -788,6 +795,7 @@ def fit_preferences(
     restarts: int,
     draws: int | None,
     seed: int,
+    protected: tuple[list[str], float, bool, list[tuple[str, list[str]]]] | None,
 ) -> tuple[Fitted, FittedPrior]: ...
 def fit_choices(
     kernel: str | None,
@@ -969,6 +977,7 @@ def functionals(
     weights: NDArray[np.float64] | None,
     groups: list[tuple[str, list[int]]],
     protected: list[str],
+    equal: bool,
 ) -> tuple[NDArray[np.float64], int | None]: ...
 
 # The text of a graph, or its variables and arrows.

@@ -69,6 +69,7 @@ from ._data.types import (
     Optimizer,
     PositiveOrAuto,
     RandomState,
+    ValueRange,
 )
 from ._data.validation import (
     as_cells,
@@ -269,7 +270,7 @@ class _KernelMachine(BaseEstimator):
 
     def _refits(self) -> dict[str, int]:
         """Returns the seed and, if requested, the number of bootstrap refits."""
-        count, seed = self.n_bootstrap, self.random_state  # type: ignore[attr-defined]
+        count, seed = getattr(self, "n_bootstrap", None), self.random_state  # type: ignore[attr-defined]
         if seed is None or isinstance(seed, np.random.RandomState):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         seed = whole_number("random_state", seed, 0)
@@ -623,6 +624,14 @@ class KernelRidge(DualCoefficientsMixin, _Protecting, MultiOutputMixin, _Regress
     protect_coalitions : int, optional
         For the observational game with more than 16 features: the penalty is estimated from this number of
         coalitions (default 4096).
+    protect_range : pair of lower and upper end, or dict of name to pair, optional
+        The range in which values are not penalised, by default ``(0, 0)``; outside it the penalty grows with
+        the squared distance. ``None`` is an open end: ``(0, None)`` penalises negative values, ``(-1, 1)``
+        values outside this band, ``(t, t)`` the distance from t, and ends may be arrays of one number per
+        row. It needs a single target.
+    protect_equal : bool, default False
+        Whether to penalise the differences between the values of successive protected features instead of
+        the values, so that the features get equal values.
     n_bootstrap : int, optional
         Number of additional fits, for example 200, each to n rows drawn with replacement from the training
         rows. ``riesz.Explainer(model, background, covariance=True)`` then gives the variation of values from
@@ -676,6 +685,8 @@ class KernelRidge(DualCoefficientsMixin, _Protecting, MultiOutputMixin, _Regress
         protect_strength: float = 1.0,
         protect_game: str | Game = "interventional",
         protect_coalitions: int | None = None,
+        protect_range: ValueRange = None,
+        protect_equal: bool = False,
         n_bootstrap: int | None = None,
         jackknife: bool = False,
         random_state: RandomState = 0,
@@ -694,6 +705,8 @@ class KernelRidge(DualCoefficientsMixin, _Protecting, MultiOutputMixin, _Regress
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_coalitions = protect_coalitions
+        self.protect_range = protect_range
+        self.protect_equal = protect_equal
         self.n_bootstrap = n_bootstrap
         self.jackknife = jackknife
         self.random_state = random_state
@@ -752,7 +765,7 @@ class KernelRidge(DualCoefficientsMixin, _Protecting, MultiOutputMixin, _Regress
         return self
 
 
-class SVR(SupportVectorMixin, _Regressor):
+class SVR(SupportVectorMixin, _Protecting, _Regressor):
     """ε-insensitive support vector regression, solved to LIBSVM's optimum.
 
     Parameters
@@ -774,6 +787,9 @@ class SVR(SupportVectorMixin, _Regressor):
         ``ConvergenceWarning``.
     folds : int, optional
         Number of folds for ``C="auto"``, by default 5.
+    protect, protect_strength, protect_game, protect_coalitions, protect_range, protect_equal
+        Protected features, as in :class:`KernelRidge`. All rows are then
+        support points.
     n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`. The support
         vectors of all refits become support points of the model.
@@ -831,6 +847,12 @@ class SVR(SupportVectorMixin, _Regressor):
         verbose: bool = False,
         max_iter: int = -1,
         folds: int | None = None,
+        protect: Features | None = None,
+        protect_strength: float = 1.0,
+        protect_game: str | Game = "interventional",
+        protect_coalitions: int | None = None,
+        protect_range: ValueRange = None,
+        protect_equal: bool = False,
         n_bootstrap: int | None = None,
         random_state: RandomState = 0,
         columns: ColumnChoices | None = None,
@@ -847,6 +869,12 @@ class SVR(SupportVectorMixin, _Regressor):
         self.verbose = verbose
         self.max_iter = max_iter
         self.folds = folds
+        self.protect = protect
+        self.protect_strength = protect_strength
+        self.protect_game = protect_game
+        self.protect_coalitions = protect_coalitions
+        self.protect_range = protect_range
+        self.protect_equal = protect_equal
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state
         self.columns = columns
@@ -870,21 +898,22 @@ class SVR(SupportVectorMixin, _Regressor):
         rows, targets, names = self._targets(X, y, several=False)
         weights = _weights(sample_weight, rows)
         kernel = self._kernel(rows, names, weights)
+        penalty = self._penalty(kernel, names, rows if weights is None else rows[weights > 0])
         settings = {
             "tol": positive_number("tol", self.tol),
             "max_iter": _iterations(self.max_iter),
-            **self._searched("C", "c", rows, names),
+            **self._searched("C", "c", rows, names, keep_kernel=self.protect is not None),
         }
         settings |= self._refits()
         settings |= {"epsilon": float(self.epsilon), "normalize_y": False}
-        fit = self._fit("svr", kernel, names, rows, targets, weights, **settings)
+        fit = self._fit("svr", kernel, names, rows, targets, weights, penalty=penalty, **settings)
         self._store_support(fit, rows.shape, None)
         self.n_iter_ = fit.iterations[0]
         self.C_ = self._chosen
         return self
 
 
-class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
+class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Protecting, _Classifier):
     """Support vector classification, solved to LIBSVM's optimum; one-vs-one for several classes.
 
     Parameters
@@ -917,6 +946,9 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
         Seed of the bootstrap refits.
     folds : int, optional
         Number of folds for ``C="auto"``, by default 5.
+    protect, protect_strength, protect_game, protect_coalitions, protect_range, protect_equal
+        Protected features, as in :class:`KernelRidge`; a range needs two classes. All
+        rows are then support points.
     n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`, with the number
         of rows of each class kept. The support vectors of all refits become support points of the model.
@@ -979,6 +1011,12 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
         break_ties: bool = False,
         random_state: RandomState = 0,
         folds: int | None = None,
+        protect: Features | None = None,
+        protect_strength: float = 1.0,
+        protect_game: str | Game = "interventional",
+        protect_coalitions: int | None = None,
+        protect_range: ValueRange = None,
+        protect_equal: bool = False,
         n_bootstrap: int | None = None,
         columns: ColumnChoices | None = None,
     ) -> None:
@@ -998,6 +1036,12 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
         self.break_ties = break_ties
         self.random_state = random_state
         self.folds = folds
+        self.protect = protect
+        self.protect_strength = protect_strength
+        self.protect_game = protect_game
+        self.protect_coalitions = protect_coalitions
+        self.protect_range = protect_range
+        self.protect_equal = protect_equal
         self.n_bootstrap = n_bootstrap
         self.columns = columns
 
@@ -1020,15 +1064,16 @@ class SVC(SupportVectorMixin, NoProbabilitiesMixin, _Classifier):
         self._check()
         rows, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(rows, names, weights)
+        penalty = self._penalty(kernel, names, rows if weights is None else rows[weights > 0])
         settings = {
             "tol": positive_number("tol", self.tol),
             "max_iter": _iterations(self.max_iter),
-            **self._searched("C", "c", rows, names),
+            **self._searched("C", "c", rows, names, keep_kernel=self.protect is not None),
         }
         settings |= self._refits()
         class_weight = self._class_weights(codes, weights)
         settings["class_weight"] = class_weight
-        fit = self._fit("svc", kernel, names, rows, self._target(codes), weights, **settings)
+        fit = self._fit("svc", kernel, names, rows, self._target(codes), weights, penalty=penalty, **settings)
         self._store_support(fit, rows.shape, codes)
         self.n_iter_ = np.asarray(fit.iterations)
         self.class_weight_ = np.array(
@@ -1122,6 +1167,8 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
     protect_coalitions : int, optional
         For the observational game with more than 16 features: the penalty is estimated from this number of
         coalitions (default 4096).
+    protect_range, protect_equal
+        As in :class:`KernelRidge`, for two classes.
     n_bootstrap : int, optional
         Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`, with the number
         of rows of each class kept.
@@ -1168,6 +1215,8 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         protect_strength: float = 1.0,
         protect_game: str | Game = "interventional",
         protect_coalitions: int | None = None,
+        protect_range: ValueRange = None,
+        protect_equal: bool = False,
         n_bootstrap: int | None = None,
         random_state: RandomState = 0,
         columns: ColumnChoices | None = None,
@@ -1185,6 +1234,8 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.protect_strength = protect_strength
         self.protect_game = protect_game
         self.protect_coalitions = protect_coalitions
+        self.protect_range = protect_range
+        self.protect_equal = protect_equal
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state
         self.columns = columns
@@ -1294,6 +1345,13 @@ class _Tuned:
             isinstance(self.n_hyperparameter_samples, str) and self.n_hyperparameter_samples == "auto"
         )
         samples = hyperparameter_samples(self.n_hyperparameter_samples, 0, self.optimizer)
+        if getattr(self, "protect", None) is not None:
+            if samples:
+                raise ValueError(
+                    f"n_hyperparameter_samples = {samples}: models with protected features are not averaged: "
+                    "leave it out"
+                )
+            is_default = False
         settings["n_hyperparameter_samples"] = None if is_default else samples or 0
         # Classifiers through landmarks have the kernel's own profile.
         settings["rougher_profiles"] = self._is_automatic() and getattr(self, "n_landmarks", None) is None
@@ -1326,7 +1384,7 @@ class _Tuned:
         (self.expansion_ if self.average_ is None else self.average_).save(path, posterior=posterior)
 
 
-class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned, _Regressor):
+class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned, _Protecting, _Regressor):
     """Gaussian process regression with hyper-parameters that maximise the marginal likelihood.
 
     Parameters
@@ -1363,6 +1421,12 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         Number of inducing points (Titsias 2009), for many rows. The points are means of clusters of rows, and
         the cost grows linearly with the rows instead of with their cube. Tuning uses at most 20,000 rows.
         ``None`` uses the dense fit.
+    protect, protect_strength, protect_game, protect_coalitions, protect_range, protect_equal
+        Protected features, as in :class:`KernelRidge`: the values of the posterior mean are
+        penalised in units of the noise, and the posterior is that given further observations of these values
+        (of the interpolant of f at the rows), with errors of variance ``n noise / protect_strength``.
+        Hyper-parameters are tuned without the penalty, and are not averaged. A range must be a target
+        ``(t, t)``.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
 
@@ -1417,6 +1481,12 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         random_state: RandomState = None,
         n_hyperparameter_samples: int | Literal["auto"] = "auto",
         n_inducing: int | None = None,
+        protect: Features | None = None,
+        protect_strength: float = 1.0,
+        protect_game: str | Game = "interventional",
+        protect_coalitions: int | None = None,
+        protect_range: ValueRange = None,
+        protect_equal: bool = False,
         columns: ColumnChoices | None = None,
     ) -> None:
         self.kernel = kernel
@@ -1429,6 +1499,12 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         self.random_state = random_state
         self.n_hyperparameter_samples = n_hyperparameter_samples
         self.n_inducing = n_inducing
+        self.protect = protect
+        self.protect_strength = protect_strength
+        self.protect_game = protect_game
+        self.protect_coalitions = protect_coalitions
+        self.protect_range = protect_range
+        self.protect_equal = protect_equal
         self.columns = columns
 
     def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
@@ -1460,7 +1536,12 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
             noise = 0.1
         count = None if self.n_inducing is None else whole_number("n_inducing", self.n_inducing, 1)
         settings = {"noise": noise, "n_landmarks": count, "normalize_y": bool(self.normalize_y)}
+        if self.protect is not None and count is not None:
+            raise ValueError("protect belongs to fits without inducing points: leave n_inducing out")
         self.noise_ = self._tune("gp", rows, names, targets, **settings).noise
+        penalty = self._penalty(self.expansion_._core.kernel, names, rows)
+        if penalty is not None:
+            self.expansion_ = Expansion._wrap(self.expansion_._core.penalised(penalty, self.noise_))
         self._store_targets(targets, bool(self.normalize_y), keep=count is None)
         return self
 

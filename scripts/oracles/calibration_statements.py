@@ -69,6 +69,8 @@ WITHOUT_ROW = {
     "DuelSuggestions.*": "Monte Carlo errors, compared with repetitions in tests; and predict_proba",
     "EvaluationResult.*": "not measured yet: the population of held-out pairs has no generator",
     "Explainer.explain_variance": "an exact computation of the variance that predict states",
+    "ConditionalMean.next_evaluations": "the standard deviation from a process, which expectation reports",
+    "Expansion.protected": "a penalty is a wish about the model, not an observation of the world",
     "Explanation.unexplained_share": "a share of a prior variance, which decides a warning",
     "Explainer.top_interactions": "values without uncertainty",
     "Instrument.covariates": "names of columns",

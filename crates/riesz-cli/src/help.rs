@@ -4,7 +4,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that `--help` leaves out where a command has them and does not require them.
-const ADVANCED: [&str; 68] = [
+const ADVANCED: [&str; 70] = [
     // Reading tables.
     "delimiter",
     "decimal",
@@ -29,6 +29,8 @@ const ADVANCED: [&str; 68] = [
     "class-weight",
     "jackknife",
     "strength",
+    "protect-range",
+    "protect-equal",
     "protect-game",
     "protect-conditional-ridge",
     "protect-centered",

@@ -203,6 +203,28 @@ impl VarianceReduction {
         }
     }
 
+    /// Returns F (n × r) with `Q = F Fᵀ`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for refits, and for a matrix that is not known to be positive semi-definite.
+    pub fn root(&self) -> Result<Matrix> {
+        let lower_inverse = |factor: &Cholesky| {
+            let mut inverse = Matrix::identity(factor.size());
+            factor.solve_upper_in_place(&mut inverse);
+            inverse
+        };
+        match self {
+            Self::CholeskyInverse { operator: None, factor } => Ok(lower_inverse(factor)),
+            Self::CholeskyInverse { operator: Some(a), factor } => Ok(a.matmul(&lower_inverse(factor))),
+            Self::LowRank(f) => Ok(f.clone()),
+            Self::ThroughOperator { operator, factor } => Ok(operator.matmul(factor)),
+            Self::Dense(_) | Self::RefitDifferences { .. } => {
+                let allowed = "only the posterior of a process that is fitted to all rows can be penalised";
+                Err(Error::parameter("posterior", "dense or of refits", allowed))
+            }
+        }
+    }
+
     fn sign(&self) -> f64 {
         if matches!(self, Self::RefitDifferences { .. }) { -1.0 } else { 1.0 }
     }

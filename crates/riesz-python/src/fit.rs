@@ -11,6 +11,7 @@ use riesz::format::average::SavedAverage;
 use riesz::format::model::SavedModel;
 use riesz::model_average::{self, ModelAverage, ModelPart, WeightedModel};
 use riesz::question::Subject;
+use riesz::shapley_penalty::{self, ValuePrior};
 use riesz::{Kernel, KernelExpansion, Matrix, Posterior, PosteriorCovariance, format};
 use serde_json::Value;
 
@@ -28,15 +29,17 @@ fn targets(y: &PyReadonlyArray2<'_, f64>) -> Matrix {
     Matrix::from_row_major(y.nrows(), y.ncols(), y.iter().copied().collect())
 }
 
-/// The functionals of a penalty, its strength, and the number of sampled coalitions if they are estimates.
-type Penalising<'py> = (PyReadonlyArray2<'py, f64>, f64, Option<usize>);
+/// The functionals of a penalty, its strength, the ends of their ranges, and the number of sampled coalitions
+/// if they are estimates.
+pub(crate) type Penalising<'py> = (PyReadonlyArray2<'py, f64>, f64, Option<Vec<(f64, f64)>>, Option<usize>);
 
-fn penalty((functionals, strength, sampled): Penalising<'_>) -> Penalty {
-    Penalty { functionals: targets(&functionals), strength, sampled }
+pub(crate) fn penalty((functionals, strength, ranges, sampled): Penalising<'_>) -> Penalty {
+    Penalty { functionals: targets(&functionals), strength, ranges, sampled }
 }
 
 /// The Shapley values of players at the rows of `x` as linear functionals of a model's coefficients, rows ×
-/// (players · rows), and the number of sampled coalitions if they are estimates.
+/// (players · rows), and the number of sampled coalitions if they are estimates. If `equal`, the differences
+/// between the values of successive players.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn functionals<'py>(
@@ -48,6 +51,7 @@ pub fn functionals<'py>(
     weights: Option<PyReadonlyArray1<'_, f64>>,
     groups: Vec<(String, Vec<usize>)>,
     protected: Vec<String>,
+    equal: bool,
 ) -> PyResult<(Bound<'py, PyArray2<f64>>, Option<usize>)> {
     let kernel = self::kernel(kernel)?;
     let x = sample(x)?;
@@ -56,8 +60,8 @@ pub fn functionals<'py>(
     let question = question.with_players(Some(crate::players(x.columns(), groups)?));
     let stop = Arc::new(AtomicBool::new(false));
     let worker_stop = stop.clone();
-    let work =
-        move || riesz::shapley_penalty::penalty_until(&kernel, &x, question, &protected, 0.0, worker_stop);
+    let prior = ValuePrior { equal, ..0.0.into() };
+    let work = move || shapley_penalty::penalty_until(&kernel, &x, question, &protected, prior, worker_stop);
     let penalty = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let Penalty { functionals: z, sampled, .. } = penalty;
     Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))

@@ -319,6 +319,15 @@ impl Expansion {
         Self { model: Arc::new(model), covariance: self.covariance.clone(), groups: self.groups.clone() }
     }
 
+    /// The posterior with a penalty on functionals of the model.
+    fn penalised(&self, penalty: fit::Penalising<'_>, noise: f64) -> PyResult<Self> {
+        let (mut model, posterior) = ((*self.model).clone(), self.covariance.as_deref());
+        let mut covariance = posterior.ok_or_else(|| refuse(NO_POSTERIOR))?.clone();
+        fit::penalty(penalty).condition(&mut model, &mut covariance, noise).map_err(raise)?;
+        let covariance = Some(Arc::new(covariance));
+        Ok(Self { model: Arc::new(model), covariance, groups: self.groups.clone() })
+    }
+
     #[getter]
     fn output_names(&self) -> Vec<String> {
         self.model.output_names.clone()

@@ -14,9 +14,9 @@ use riesz::linalg::Sparse;
 use riesz::model_average::{ModelAverage, ModelPart, few_samples_warning};
 use riesz::model_card::CardEntry;
 use riesz::preference::{
-    ContextKernel, DuelEntries, DuelGame, DuelLogOdds, DuelQuestion, Duels, HomeSide, Inference, ItemBags,
-    MissingOutcome, PairKernel, PreferenceFit, PreferenceProcess, Record, differences, explain_average,
-    prepare_entries,
+    ContextKernel, DuelEntries, DuelGame, DuelLogOdds, DuelQuestion, Duels, FairPreferences, HomeSide,
+    Inference, ItemBags, MissingOutcome, PairKernel, PreferenceFit, PreferenceProcess, Record, differences,
+    explain_average, prepare_entries,
 };
 use riesz::{AggregatePrediction, Error, Kernel, Matrix, Table};
 
@@ -243,6 +243,23 @@ pub(crate) fn process(kernel: Option<&str>, form: &str, items: &Table) -> PyResu
     Ok(process)
 }
 
+/// Protected features of duels: their names, the strength of the penalty, whether the game is observational
+/// (or of independent items), and groups of columns.
+pub(crate) type Protected = (Vec<String>, f64, bool, Vec<(String, Vec<String>)>);
+
+/// Returns the penalty on the values of protected features, with `items` as the background.
+fn fair_preferences(
+    (protected, strength, observational, groups): Protected,
+    items: &Table,
+) -> FairPreferences {
+    let background = Background::from(items.clone());
+    let game = match observational {
+        true => DuelGame::Observational(background, Conditioning::default()),
+        false => DuelGame::Independent(background),
+    };
+    FairPreferences { protected, strength, question: DuelQuestion { groups, ..DuelQuestion::new(game) } }
+}
+
 /// Fits a model to duels among items, and returns the fit and the tuned prior.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
@@ -257,11 +274,13 @@ pub fn fit_preferences(
     restarts: usize,
     draws: Option<usize>,
     seed: u64,
+    protected: Option<Protected>,
 ) -> PyResult<(Fitted, FittedPrior)> {
     let items = sample(items)?;
     let mut process = process(kernel, form, &items)?;
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
     let data = circumstances.prepare(&mut process, items, duels)?;
+    process.fair = protected.map(|protected| fair_preferences(protected, &data.items));
     let stop = process.stop.clone();
     let work = move || -> Result<(PreferenceFit, Option<ModelAverage>), Error> {
         let PreparedDuels { items, bags, duels } = &data;

@@ -53,6 +53,8 @@ MatrixLike: TypeAlias = ArrayLike | DataFrameLike | SparseLike
 KernelLike: TypeAlias = Kernel | str
 #: Features, or groups of features by name; each is a column, by name or number.
 Features: TypeAlias = Sequence[int | str] | Mapping[str, Sequence[int | str]]
+#: The lower and upper end of the range of values, or a range for each name.
+ValueRange: TypeAlias = tuple[Any, Any] | Mapping[str, tuple[Any, Any]] | None
 #: A positive number, or "auto" to choose it.
 PositiveOrAuto: TypeAlias = float | Literal["auto"]
 #: The optimiser of hyper-parameters; None keeps them fixed.

@@ -17,6 +17,8 @@ DEFAULTS = {
     "protect_strength": 1.0,
     "protect_game": "interventional",
     "protect_coalitions": None,
+    "protect_range": None,
+    "protect_equal": False,
 }
 
 #: Functionals of the coefficients, (n, players * n), and the number of coalitions if they are estimates.
@@ -25,20 +27,59 @@ Functionals = tuple[np.ndarray, int | None]
 
 def penalty(
     estimator: Any, kernel: str, names: list[str], X: np.ndarray, given_functionals: Functionals | None
-) -> tuple[np.ndarray, float, int | None] | None:
+) -> tuple[np.ndarray, float, list[tuple[float, float]] | None, int | None] | None:
     """Returns the functionals of the coefficients for the estimator's ``protect`` or the
-    ``given_functionals``, the strength of their penalty, and the number of coalitions if they are
-    estimates."""
+    ``given_functionals``, the strength of their penalty, the ends of their ranges, and the number of
+    coalitions if they are estimates."""
     if estimator.protect is None:
         for name, default in DEFAULTS.items():
-            if getattr(estimator, name) != default:
+            value = getattr(estimator, name)
+            if value is not default and (isinstance(value, (tuple, list, dict)) or value != default):
                 raise ValueError(f"{name} is given, but no feature to protect: name some with protect=[...]")
         return None
     strength = estimator.protect_strength
     if not isinstance(strength, (int, float, np.number)) or not 0 <= strength < np.inf:
         raise ValueError(f"protect_strength = {strength!r}: it is a number that is not negative")
     z, sampled = functionals(estimator, kernel, names, X) if given_functionals is None else given_functionals
-    return z, float(strength), sampled
+    return z, float(strength), ranges(estimator, names, z.shape), sampled
+
+
+def ranges(estimator: Any, names: list[str], shape: tuple[int, ...]) -> list[tuple[float, float]] | None:
+    """Returns the range in which each of the functionals, (n, players * n), is not penalised."""
+    value_range = estimator.protect_range
+    if value_range is None:
+        return None
+    rows = shape[0]
+    count = shape[1] // rows
+    if not isinstance(value_range, Mapping):
+        return _range_of_rows(value_range, rows) * count
+    if estimator.protect_equal:
+        raise ValueError("protect_range is a dict, but differences of values have one range: give one pair")
+    known = [name for name, _ in players(estimator.protect, names)]
+    unknown = [name for name in value_range if name not in known]
+    if unknown:
+        raise ValueError(f"protect_range names {unknown[0]!r}; protected are: {', '.join(known)}")
+    return [end for name in known for end in _range_of_rows(value_range.get(name, (0.0, 0.0)), rows)]
+
+
+def _range_of_rows(ends: Any, rows: int) -> list[tuple[float, float]]:
+    """Returns the lower and upper end of the range of each row."""
+    message = (
+        f"protect_range = {ends!r}: it is a pair of a lower and an upper end, each a number, None, or one "
+        f"number for each of the {rows} rows"
+    )
+    if not isinstance(ends, (tuple, list)) or len(ends) != 2:
+        raise ValueError(message)
+    try:
+        low, high = (
+            np.broadcast_to(np.asarray(open_end if end is None else end, dtype=float), (rows,))
+            for end, open_end in zip(ends, (-np.inf, np.inf))
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(message) from error
+    if not (low <= high).all():
+        raise ValueError(f"protect_range = {ends!r}: the lower end must not exceed the upper end")
+    return list(zip(low.tolist(), high.tolist()))
 
 
 def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) -> Functionals:
@@ -55,7 +96,9 @@ def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) ->
     settings = settings_of({**game._settings(names), **budget(estimator)})
     weights = None if game.weights is None else np.ascontiguousarray(game.weights, dtype=np.float64)
     table = names, levels or [None] * len(names), X
-    return _core.functionals(kernel, table, settings, rows, weights, groups, [name for name, _ in groups])
+    protected = [name for name, _ in groups]
+    equal = bool(estimator.protect_equal)
+    return _core.functionals(kernel, table, settings, rows, weights, groups, protected, equal)
 
 
 def budget(estimator: Any) -> dict[str, Any]:

@@ -8,13 +8,17 @@ import os
 import pathlib
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _core
 from .._data.validation import as_numbers, collected, is_sparse, names_of, numbered, row_parts, select_columns
 from ..kernels import Kernel, described
+
+if TYPE_CHECKING:
+    from .._data.types import Features
+    from ..games import Game
 
 
 class Expansion:
@@ -163,6 +167,75 @@ class Expansion:
         open_ = Expansion._wrap(self._core.with_unseen())
         open_._takes_unseen = True
         return open_
+
+    def protected(
+        self,
+        features: Features,
+        noise: float,
+        *,
+        strength: float = 1.0,
+        game: str | Game = "interventional",
+        target: float | Sequence[float] | None = None,
+        equal: bool = False,
+        n_coalitions: int | None = None,
+        random_state: int = 0,
+    ) -> Expansion:
+        """Returns the posterior of a Gaussian process with a penalty on the Shapley values of features at its
+        support points, which are its training rows: for regression, which has it as ``protect`` too, and for
+        the map of :class:`riesz.AggregateGaussianProcess`.
+
+        The values, of the interpolant of f at the n support points, are further observations: 0, or the
+        ``target``, with independent errors of variance ``n noise / strength``. Standard deviations are those
+        given these observations too. For regression the mean is that of :class:`riesz.KernelRidge` with
+        ``alpha=noise``, ``protect`` and ``protect_strength``.
+
+        Parameters
+        ----------
+        features : list of columns, or dict of name to columns
+            The protected features, or groups of features.
+        noise : float
+            The variance of the noise of the model, its ``noise_``.
+        strength : float, default 1
+        game : {"interventional", "observational"} or game, default "interventional"
+            By default with the support points as background.
+        target : float or array of shape (n,), optional
+            The values to come close to, instead of 0.
+        equal : bool, default False
+            Whether to penalise the differences between the values of successive features instead.
+        n_coalitions, random_state
+            For the observational game of more than 16 features: the number of coalitions and their seed.
+
+        Returns
+        -------
+        Expansion
+
+        Examples
+        --------
+        >>> import numpy as np, riesz
+        >>> X = np.random.default_rng(0).normal(size=(40, 2))
+        >>> model = riesz.GaussianProcessRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1])
+        >>> fair = model.expansion_.protected([0], model.noise_, strength=100.0)
+        >>> importance = np.abs(riesz.Explainer(fair, X)(X).values).mean(axis=0)
+        >>> bool(importance[0] < 0.1 * importance[1])
+        True
+        """
+        from types import SimpleNamespace
+
+        from .._explaining.protected_features import penalty
+
+        settings = SimpleNamespace(
+            protect=features,
+            protect_strength=strength,
+            protect_game=game,
+            protect_coalitions=n_coalitions,
+            protect_range=None if target is None else (target, target),
+            protect_equal=equal,
+            _levels=list(self._core.levels),
+            _refits=lambda: {"seed": random_state},
+        )
+        core = self._with_posterior()
+        value_penalty = penalty(settings, core.kernel, self.feature_names, self.points, None)
+        return Expansion._wrap(core.penalised(value_penalty, float(noise)))
 
     def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
         """Writes a riesz model file, which the command line reads too. With ``posterior`` it includes the

@@ -35,6 +35,7 @@ from .. import kernels as rk
 from .._data.parameters import check_optimizer, hyperparameter_samples, whole_number
 from .._data.validation import as_numbers, collected, names_of
 from .._explaining.explanation import NO_COVARIANCE, Explanation
+from .._explaining.protected_features import players
 from .._models.average import ModelAverage
 from .._models.expansion import Expansion, write
 from ._bradley_terry import ABILITIES, fit_abilities
@@ -138,6 +139,15 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         error of ``1/√(2 n_samples)``. (``decision_function(…, return_std="exact")`` uses no draws.)
     tol : float, default 1e-6
         With landmarks: Newton's method ends when the gradient has decreased to this share of its start.
+    protect : list of columns, or dict of name to columns, optional
+        Features of items, or groups of them, whose values for the compared pairs are penalised (fair
+        preferences; Chau 2023, section 6.5). Hyper-parameters are tuned without the penalty, and are not
+        averaged.
+    protect_strength : float, default 1
+        The penalty on the negative log posterior is ``protect_strength / pairs * sum of squared values``.
+    protect_game : {"independent", "observational"}, default "independent"
+        The game of these values, with all items as the background. The observational game also removes what
+        other features predict about the protected ones.
     columns : dict of name to {"text", "number"}, optional
         Types of columns of a data frame, where the detected type is wrong.
 
@@ -210,6 +220,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         n_tuning_pairs=1500,
         n_samples=64,
         tol=1e-6,
+        protect=None,
+        protect_strength=1.0,
+        protect_game="independent",
         columns=None,
     ):
         self.model = model
@@ -228,6 +241,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         self.n_tuning_pairs = n_tuning_pairs
         self.n_samples = n_samples
         self.tol = tol
+        self.protect = protect
+        self.protect_strength = protect_strength
+        self.protect_game = protect_game
         self.columns = columns
 
     def fit(
@@ -305,6 +321,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         self._function, self._background = None, copy.deepcopy(items)
         outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
         if self._form in ABILITIES:
+            self._protected([])
             return self._fit_abilities(items, duels, outcomes, further)
         restarts = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         has_ability = self._has_ability(items, members)
@@ -353,9 +370,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         samples = None
         if self.n_hyperparameter_samples != "auto":
             samples = hyperparameter_samples(self.n_hyperparameter_samples, 0, self.optimizer, reason) or 0
+        protected = self._protected(names, n_landmarks)
         if n_landmarks is None:
             fitted, prior = _core.fit_preferences(
-                text, table, duel, circumstances, self._form, tune, restarts, samples, seed
+                text, table, duel, circumstances, self._form, tune, restarts, samples, seed, protected
             )
             model, notes, average = fitted.model, fitted.warnings, fitted.average
         else:
@@ -381,6 +399,33 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         self._names, self._levels, self._contexts = names, levels, context_columns
         self._has_home, self._known = home is not None, known
         return self._with_fit(prior, model, notes, average, fitted.log_marginal_likelihood)
+
+    def _protected(self, names: list[str], n_landmarks: int | None = None) -> Any:
+        """Returns the protected features for the core: names, strength, the game, and groups of columns."""
+        if self.protect is None:
+            for name, default in (("protect_strength", 1.0), ("protect_game", "independent")):
+                if getattr(self, name) != default:
+                    raise ValueError(
+                        f"{name} is given, but no feature to protect: name some with protect=[...]"
+                    )
+            return None
+        if self._form in ABILITIES or n_landmarks is not None:
+            model = f"model={self.model!r}" if self._form in ABILITIES else "landmarks"
+            raise ValueError(f"protect needs a dense Gaussian process, without {model}")
+        strength, game = self.protect_strength, self.protect_game
+        if not isinstance(strength, (int, float, np.number)) or not 0 <= strength < np.inf:
+            raise ValueError(f"protect_strength = {strength!r}: it is a number that is not negative")
+        if game not in ("independent", "observational"):
+            raise ValueError(f"protect_game = {game!r}: it is 'independent' or 'observational'")
+        groups = players(self.protect, names)
+        of_names = [(name, [names[j] for j in members]) for name, members in groups]
+        is_group = isinstance(self.protect, Mapping)
+        return (
+            [name for name, _ in groups],
+            float(strength),
+            game == "observational",
+            of_names if is_group else [],
+        )
 
     def fit_choices(
         self, items: Any, sets: Any, chosen: Any = None, *, sample_weight: Any = None
@@ -419,6 +464,8 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check()
         self._check_choices()
+        if self.protect is not None:
+            raise ValueError("protect belongs to duels: fit_choices has no penalty")
         sets, chosen = read_choices(sets, chosen)
         self._function, self._background = None, copy.deepcopy(items)
         self.n_landmarks_ = self.n_context_landmarks_ = None

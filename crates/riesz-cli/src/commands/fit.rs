@@ -14,9 +14,8 @@ use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
 use riesz::question::{Source, Subject};
 use riesz::setting_schema::SettingValues;
-use riesz::{
-    ColumnKind, Error, Explainer, Game, Kernel, Matrix, Players, Prediction, Question, Table, shapley_penalty,
-};
+use riesz::shapley_penalty::{self, ValuePrior};
+use riesz::{ColumnKind, Error, Explainer, Game, Kernel, Matrix, Players, Prediction, Question, Table};
 
 use crate::args::{FeatureNames, Global, ModelSettings, Protected, RowArgs, SettingArgs, TableArgs};
 use crate::console::{Console, aligned, with_progress};
@@ -81,8 +80,8 @@ pub struct Args {
     /// Features of later explanations, 'name=col,col;name=col', or a file with one group per line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// (krr, klr) Features, or groups of --groups, on which the model shall not rely: their Shapley values at
-    /// the training rows are penalised
+    /// (all but gpc) Features, or groups of --groups, on which the model shall not rely: their Shapley values
+    /// at the training rows are penalised
     #[arg(long, value_name = "FEATURE,…")]
     pub protect: Vec<String>,
     /// Strength of the penalty, which is STRENGTH/n times the sum of squared values
@@ -94,6 +93,19 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     pub strength: f64,
+    /// Range in which values are not penalised, instead of 0,0: '0,inf' penalises negative values, '-1,1'
+    /// values outside this band, '2,2' the distance from 2; for one target or two classes
+    #[arg(
+        long,
+        value_name = "LOW,HIGH",
+        requires = "protect",
+        allow_hyphen_values = true,
+        value_parser = read_range
+    )]
+    pub protect_range: Option<(f64, f64)>,
+    /// Penalise the differences between the values of the protected features, so that they get equal values
+    #[arg(long, requires = "protect")]
+    pub protect_equal: bool,
     /// The game of the penalised values, and its settings; the observational game also removes the
     /// information that other features have about the protected ones.
     #[command(flatten)]
@@ -311,10 +323,15 @@ fn in_memory(
         task.settings = Args { settings, ..args.clone() }.values()?;
     }
     let question = protection(args, &x, groups.as_ref(), seed)?;
+    let prior = ValuePrior {
+        strength: args.strength,
+        range: args.protect_range.unwrap_or((0.0, 0.0)),
+        equal: args.protect_equal,
+    };
     let penalty = question.map(|question| {
         let x = &x;
         move |kernel: &Kernel| {
-            shapley_penalty::shapley_penalty(kernel, x, question.clone(), &args.protect, args.strength)
+            shapley_penalty::shapley_penalty(kernel, x, question.clone(), &args.protect, prior)
         }
     });
     task.penalty = penalty.as_ref().map(|penalty| penalty as _);
@@ -343,7 +360,8 @@ fn in_memory(
 fn compares_profiles(args: &Args, task: &FitTask<'_>) -> bool {
     let has_profiles = args.model.settings.iter().any(|setting| setting.name == "rougher_profiles");
     let samples = args.settings.value("n_hyperparameter_samples");
-    let is_averaged = samples.map_or(args.posterior && task.default_draws() > 0, |samples| *samples != 0);
+    let by_default = args.posterior && args.protect.is_empty() && task.default_draws() > 0;
+    let is_averaged = samples.map_or(by_default, |samples| *samples != 0);
     let is_dense = args.settings.value("n_landmarks").is_none();
     has_profiles && is_averaged && is_dense && args.kernel.is_none()
 }
@@ -448,6 +466,15 @@ fn target(args: &Args, columns: &Columns) -> Result<Target> {
         )));
     }
     Ok(Target::Classes { labels: codes.into_iter().map(|code| code as usize).collect(), classes })
+}
+
+/// Reads a range from its two ends.
+fn read_range(text: &str) -> std::result::Result<(f64, f64), String> {
+    let ends: Vec<f64> = text.split(',').map_while(|end| end.trim().parse().ok()).collect();
+    match ends[..] {
+        [low, high] if low <= high => Ok((low, high)),
+        _ => Err("give a lower and an upper end, such as 0,inf or -1,1".into()),
+    }
 }
 
 /// The question whose Shapley values are penalised; `None` if no features are protected.

@@ -323,6 +323,43 @@ fn robustness_bounds_are_printed_and_saved() {
 }
 
 #[test]
+fn values_of_protected_features_keep_to_their_range() {
+    let place = Place::new();
+    let rows = std::fs::read_to_string(diabetes()).unwrap();
+    place.write("some.csv", rows.lines().take(81).collect::<Vec<_>>().join("\n"));
+    let values = |name: &str| {
+        place.good(&format!("explain {name} some.csv --game interventional --background some.csv -o e.json"));
+        let explanation =
+            riesz::format::explanation_json::read(place.read("e.json").as_bytes()).unwrap().explanation;
+        let position = |player: &str| explanation.players.iter().position(|p| p.name == player).unwrap();
+        let (bmi, bp) = (position("bmi"), position("bp"));
+        (0..explanation.rows())
+            .map(|i| (explanation.row_values(i, 0)[bmi], explanation.row_values(i, 0)[bp]))
+            .collect::<Vec<_>>()
+    };
+    for (model, extra) in [("krr", "--ridge 0.5"), ("svr", "--c 5")] {
+        let fit = format!("fit some.csv --target target --model {model} {extra}");
+        place.good(&format!("{fit} -o plain.riesz"));
+        place.good(&format!("{fit} --protect bmi --protect-range -10,15 --strength 1e5 -o band.riesz"));
+        let (plain, band) = (values("plain.riesz"), values("band.riesz"));
+        assert!(plain.iter().any(|(bmi, _)| !(-20.0..25.0).contains(bmi)), "{plain:?}");
+        assert!(band.iter().all(|(bmi, _)| (-12.0..17.0).contains(bmi)), "{band:?}");
+        place.good(&format!("{fit} --protect bmi,bp --protect-equal --strength 1e5 -o equal.riesz"));
+        let difference = |values: &[(f64, f64)]| {
+            values.iter().map(|(bmi, bp)| (bmi - bp).abs()).sum::<f64>() / values.len() as f64
+        };
+        let (before, after) = (difference(&plain), difference(&values("equal.riesz")));
+        assert!(after < 0.1 * before, "{before} {after}");
+    }
+    // The posterior of a Gaussian process with a penalty; only targets leave it normal.
+    let process = "fit some.csv --target target --model gp --protect bmi --strength 1000";
+    let (_, err) = place.good(&format!("{process} --posterior -o gp.riesz"));
+    assert!(err.contains("strength of the penalty"), "{err}");
+    place.good("explain gp.riesz some.csv --background some.csv --covariance -o gp.json");
+    place.bad(&format!("{process} --protect-range 0,inf -o no.riesz"), "normal only with targets");
+}
+
+#[test]
 fn protected_features_lose_importance() {
     let place = Place::new();
     let importance = |name: &str, game: &str| {
@@ -371,9 +408,13 @@ fn protected_features_lose_importance() {
         "a value among 18 features takes at least 34",
     );
     for (words, culprit) in [
-        ("--model svr --protect age", "--protect belongs to krr, klr, not to svr"),
+        ("--model gpc --protect age", "--protect belongs to krr, klr, svc, svr, gp, not to gpc"),
         ("--protect weight", "there is no column 'weight'"),
         ("--protect age --strength -1", "strength = -1"),
+        ("--protect age --protect-range 1,0", "give a lower and an upper end"),
+        ("--protect age --protect-range 1", "give a lower and an upper end"),
+        ("--protect age --protect-equal", "features with equal values"),
+        ("--protect-range 0,1", "--protect"),
         ("--protect age --protect-conditional-ridge 0.1", "--protect-conditional-ridge belongs to"),
         ("--protect age --protect-conditional-landmarks 5", "--protect-conditional-landmarks belongs to"),
         ("--protect age --protect-coalitions 5", "--protect-coalitions belongs to"),

@@ -3,6 +3,7 @@
 //! The observations are values of f, or weighted sums of values such as mean temperatures of regions or
 //! totals of districts: `z = Aᵀf(X) + ε`, with `A` (rows × observations) and `ε` normal.
 
+use super::Penalty;
 use super::nystrom::{GpTuning, Job, Kind};
 use super::sparse_gp::{SparseGaussianProcess, SparseGpFit};
 use super::target_scaling::{ScaledTargets, check_noise, check_row_noise, noise_entries};
@@ -11,7 +12,7 @@ use super::task::{
     OptionalInput, OutputType, RESTARTS, ROUGHER_PROFILES,
 };
 use crate::control::RunControl;
-use crate::error::{Error, Result, sized};
+use crate::error::{Error, Result, sized, unused};
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::exact::{NormalEvidence, check_evidence};
 use crate::gp::hyperparameters::{ThetaReader, TunedParameters, with_default_priors};
@@ -50,7 +51,7 @@ pub(super) static KIND: ModelKind = ModelKind {
         &HYPERPARAMETER_SAMPLES,
         &ROUGHER_PROFILES,
     ],
-    takes: &[OptionalInput::RowNoise],
+    takes: &[OptionalInput::RowNoise, OptionalInput::Penalty],
     posterior: true,
     fit: fit_task,
     job: landmark_job,
@@ -75,7 +76,16 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         log_marginal_likelihood: Some(evidence),
         ..model.into()
     };
+    if let (Some(samples @ 1..), true) =
+        (task.settings.count(HYPERPARAMETER_SAMPLES.name), task.penalty.is_some())
+    {
+        let allowed = "an average over hyper-parameters has no penalty: set it to 0 to protect features";
+        return Err(Error::parameter(HYPERPARAMETER_SAMPLES.name, samples, allowed));
+    }
     if let Some(landmarks) = task.settings.count(LANDMARKS.name) {
+        if task.penalty.is_some() {
+            return Err(unused(OptionalInput::Penalty.name(), "fits without landmarks"));
+        }
         let estimator = |kernel| {
             let (row_noise, standard) =
                 (task.row_noise.clone(), SparseGaussianProcess::new(kernel, start, landmarks));
@@ -100,6 +110,10 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         |fit| fit.log_marginal_likelihood,
         |process, fit, draws| process.average_until(fit, task.x, y, draws, control),
     )?;
+    let fit = match task.penalty_for(&fit.model.kernel)? {
+        Some(penalty) => fit.with_penalty(&penalty)?,
+        None => fit,
+    };
     let GpFit { model, covariance, warnings, steps, noise, log_marginal_likelihood: evidence, .. } = fit;
     Ok(fitted(model, covariance, warnings, steps, noise, evidence).averaged(average))
 }
@@ -480,6 +494,21 @@ impl GaussianProcess {
 }
 
 impl GpFit {
+    /// Adds a penalty on functionals of the model, for example on Shapley values for its tuned kernel. In
+    /// Bayesian terms the functionals of the interpolant of f at the rows, `k(x, X) K⁻¹ f(X)`, are further
+    /// observations: equal to 0, or to their targets, up to normal errors of variance `n noise / strength`.
+    /// The mean is that of penalised [ridge regression](super::KernelRidge) with the ridge `noise`, and the
+    /// posterior covariance accounts for the additional observations. Hyper-parameters and marginal
+    /// likelihood stay those without the penalty. Cost O(n² functionals + functionals³).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and [`Error::Parameter`] for a penalty that does not fit the model, or with ranges
+    /// that are not targets; [`Error::NotPositiveDefinite`] for the gram matrix.
+    pub fn with_penalty(mut self, penalty: &Penalty) -> Result<Self> {
+        penalty.condition(&mut self.model, &mut self.covariance, self.noise)?;
+        Ok(self)
+    }
+
     /// Returns the posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)

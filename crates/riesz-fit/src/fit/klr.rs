@@ -1,7 +1,7 @@
 //! Kernel logistic regression as a kind of model: its settings, the choice of its ridge, and its refits.
 
 use super::KernelLogisticRegression;
-use super::bootstrap::{BOOTSTRAP, BootstrapRefit, PENALTY_CONFLICT, rows_by_class, run_refits};
+use super::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits};
 use super::class_weights::row_weights;
 use super::cross_validation::ClassScore;
 use super::grid_search::{GridChoice, GridSearch, RIDGES};
@@ -12,7 +12,7 @@ use super::task::{
     OptionalInput, OutputType, RIDGE, SEARCH_ROWS, with_card_entries,
 };
 use super::through_landmarks;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::linalg::products;
 use crate::setting_schema::SettingValues;
@@ -45,9 +45,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     }
     let (labels, classes) = task.labels()?;
     let class_weight = task.class_weight(classes)?;
-    if let (Some(draws), true) = (task.settings.count(BOOTSTRAP.name), task.penalty.is_some()) {
-        return Err(Error::parameter(BOOTSTRAP.name, draws, PENALTY_CONFLICT));
-    }
+    task.refuse_refits_with_penalty()?;
     let estimator_with = |kernel: Kernel, ridge: f64, sample_weight: Option<Vec<f64>>| {
         let standard = KernelLogisticRegression::new(kernel, ridge);
         KernelLogisticRegression {

@@ -138,31 +138,38 @@ impl KernelLogisticRegression {
         let gram = self.kernel.gram(&points);
         let remedy = "standardise the columns, or check the kernel's parameters";
         crate::checks::check_overflow(gram.data(), "the gram matrix", remedy)?;
-        // The objective has the factor ridge/2 before its quadratic form.
-        let apply = |penalty: &Penalty| penalty.apply(gram.clone(), self.ridge / 2.0);
-        let penalised = self.penalty.as_ref().map(apply).transpose()?;
-        let problem = LogisticProblem {
-            gram: penalised.as_ref().map_or(gram, |penalised| penalised.gram.clone()),
-            labels: select(labels, &rows),
-            weights: select(&weights, &rows),
-            outputs: if classes.len() == 2 { 1 } else { classes.len() },
-            settings: self,
-            stop,
+        let solve = |gram: Matrix, offset: Option<Vec<f64>>| {
+            let problem = LogisticProblem {
+                gram,
+                offset,
+                labels: select(labels, &rows),
+                weights: select(&weights, &rows),
+                outputs: if classes.len() == 2 { 1 } else { classes.len() },
+                settings: self,
+                stop,
+            };
+            let optimum = problem.solve()?;
+            let dual_coef = optimum.coef.transpose();
+            Ok((optimum, dual_coef))
         };
-        let optimum = problem.solve()?;
+        let (optimum, coef) = match &self.penalty {
+            None => solve(gram, None)?,
+            // The objective has the factor ridge/2 before its quadratic form.
+            Some(penalty) => penalty.fit(gram, self.ridge / 2.0, |penalised| {
+                solve(penalised.gram(), Some(penalised.offset.clone()))
+            })?,
+        };
         let (output_names, link) = match classes {
             [no, yes] => (vec![format!("{yes} vs {no}")], Link::Logistic),
             _ => (classes.to_vec(), Link::Softmax),
         };
-        let LogisticOptimum { coef, intercept, iterations, converged, objective, violation } = optimum;
-        let end = WarmStart { coef: coef.transpose(), intercept };
+        let LogisticOptimum { coef: end_coef, intercept, iterations, converged, objective, violation } =
+            optimum;
+        let end = WarmStart { coef: end_coef.transpose(), intercept };
         let mut model = KernelExpansion {
             kernel: self.kernel.clone(),
             support_points: points,
-            coef: match &penalised {
-                None => end.coef.clone(),
-                Some(penalised) => penalised.to_coefficients(&end.coef),
-            },
+            coef,
             intercept: end.intercept.clone(),
             output_names,
             link,
@@ -184,6 +191,8 @@ impl KernelLogisticRegression {
 /// are outputs × n.
 struct LogisticProblem<'a> {
     gram: Matrix,
+    /// A fixed part of every output, one number per row.
+    offset: Option<Vec<f64>>,
     labels: Vec<usize>,
     weights: Vec<f64>,
     outputs: usize,
@@ -231,7 +240,10 @@ impl LogisticProblem<'_> {
         for iterations in 0..=self.settings.max_iterations {
             check_cancelled(self.stop)?;
             let gram_coef = self.times_gram(&coef);
-            let values = add_intercepts(&gram_coef, &intercept);
+            let mut values = add_intercepts(&gram_coef, &intercept);
+            if let Some(offset) = &self.offset {
+                (0..m).for_each(|o| add_to(values.row_mut(o), offset));
+            }
             let objective = self.loss(&values) + ridge / 2.0 * dot(coef.data(), gram_coef.data());
             let (residual, curvature) = self.derivatives(&values);
             // Optimality: residual = ridge · coef, and with an intercept the coefficients sum to 0.

@@ -14,7 +14,8 @@
 //! | [`OneClassSupportVector`] | one-class | sequential minimal optimisation on working sets |
 //!
 //! A [`Penalty`] on functionals of the model, such as Shapley values, can be added to ridge and logistic
-//! regression. Settings are chosen with [`cross_validation`].
+//! regression, support vector machines and the exact Gaussian process. Settings are chosen with
+//! [`cross_validation`].
 
 mod bootstrap;
 mod class_weights;
@@ -45,7 +46,7 @@ pub use gp::{GaussianProcess, GpFit};
 pub use gpc::{GaussianProcessClassifier, GpcFit};
 pub use logistic::{KernelLogisticRegression, KlrFit, WarmStart};
 pub use models::MODELS;
-pub use penalty::Penalty;
+pub use penalty::{PenalisedGram, Penalty};
 pub use ridge::{KernelRidge, RidgeFit};
 pub(crate) use sparse_gp::InducingLaplace;
 pub use sparse_gp::{InducingPoints, KernelSums, SparseGaussianProcess, SparseGpFit, SparsePosterior};

@@ -1,21 +1,34 @@
 //! A further penalty on linear functionals of the model: Shapley-regularised training where the functionals
-//! are Shapley values (Chau, Hu, Gonzalez and Sejdinovic 2022, §4).
+//! are Shapley values (Chau, Hu, Gonzalez and Sejdinovic 2022, §4), and prior knowledge about these values.
 //!
 //! Let K (n × n) be the gram matrix, α (n) the coefficients, and Z (n × functionals) the contribution of each
 //! coefficient to each functional. The estimator minimises
-//! `loss(K α) + ridge αᵀ K α + (strength / n) ‖Zᵀ α‖²`. This equals the estimator without the penalty on
-//! another gram matrix, `K̃ = K M⁻¹ K` with `M = K + c Z Zᵀ` and `c = strength / (n ridge)`. If γ are its
-//! coefficients there, the penalised model has the coefficients `α = M⁻¹ K γ` and the predictions
-//! `K α = K̃ γ`. Every estimator that works on a gram matrix can therefore be penalised. For squared loss the
-//! result is the paper's Proposition 7, `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
+//! `loss(K α) + ridge αᵀ K α + (strength / n) Σ_j d_j²`, where `d_j` is the distance of the functional
+//! `(Zᵀα)_j` from its range. A range `[0, 0]` penalises the size of the functional, `[t, t]` its distance
+//! from a target, `[0, ∞)` negative values, `[-b, b]` values outside a band.
+//!
+//! With targets t for all functionals this equals the estimator without the penalty on another gram matrix,
+//! `K̃ = K M⁻¹ K` with `M = K + c Z Zᵀ` and `c = strength / (n ridge)`, where the predictions have the offset
+//! `K α₀`, `α₀ = c M⁻¹ Z t`. If γ are its coefficients there, the penalised model has the coefficients
+//! `α = α₀ + M⁻¹ K γ` and the predictions `K α = K α₀ + K̃ γ`. Every estimator that works on a gram matrix
+//! can therefore be penalised. For squared loss and t = 0 the result is the paper's Proposition 7,
+//! `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
+//!
+//! With ranges, the functionals outside their ranges are penalised with the nearest end as the target. The
+//! set of these functionals is found by iteration, which is Newton's method for this piecewise quadratic
+//! penalty.
 
-use crate::checks::not_negative;
-use crate::error::{Result, sized};
-use crate::linalg::{Cholesky, Matrix};
+use crate::checks::{not_negative, positive};
+use crate::error::{Error, Result, sized};
+use crate::kernel::{Kernel, Linear};
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::{Cholesky, Matrix, add_multiple};
 use crate::model_card::CardEntry;
+use crate::posterior::{PosteriorCovariance, VarianceReduction};
+use crate::table::{Column, Table};
 
-/// The penalty `(strength / n) Σ (Σ_i functional_i coef_i)²`, summed over functionals and outputs, for n
-/// rows.
+/// The penalty `(strength / n) Σ d²`, summed over functionals and outputs, for n rows. `d` is the distance of
+/// a functional of the coefficients, `Σ_i functional_i coef_i`, from its range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Penalty {
     /// Contribution of a row's coefficient to each functional, rows × functionals. Several n × n matrices
@@ -23,82 +36,299 @@ pub struct Penalty {
     pub functionals: Matrix,
     /// Factor of the penalty; not negative.
     pub strength: f64,
+    /// For each functional the lower and the upper end of the range in which it is not penalised; ends may be
+    /// infinite. `None` if all ranges are `[0, 0]`.
+    pub ranges: Option<Vec<(f64, f64)>>,
     /// The number of coalitions from which the functionals are estimated, for the model card; `None` if they
     /// are exact.
     pub sampled: Option<usize>,
 }
 
-/// A gram matrix K̃ on which the estimator without the penalty equals the estimator with it.
-pub(crate) struct PenalisedGram {
-    /// `K̃` (n × n).
-    pub gram: Matrix,
-    /// The matrix `T` in the coefficients `α = L⁻ᵀ R⁻ᵀ T γ`.
+/// A gram matrix K̃, and an offset, for which the estimator without the penalty equals the estimator with it.
+#[derive(Debug, Clone)]
+pub struct PenalisedGram {
+    /// The matrix `T` (n × n) with `K̃ = Tᵀ T`.
     whitened_gram: Matrix,
-    lower: Cholesky,
-    inner: Cholesky,
+    /// `K α₀`, the predictions for γ = 0.
+    pub offset: Vec<f64>,
 }
 
+/// The factors of the gram matrix that all sets of penalised functionals share.
+struct PenaltyFactors {
+    /// `L` with `K = L Lᵀ`.
+    lower: Cholesky,
+    /// `V = L⁻¹ Z`.
+    whitened: Matrix,
+    c: f64,
+}
+
+/// Maximum number of sets of penalised functionals.
+const MAX_SETS: usize = 200;
+/// Largest change of a target relative to the largest functional, at which the iteration over sets ends.
+const SET_TOLERANCE: f64 = 1e-10;
+
 impl Penalty {
-    /// One penalty on several matrices of functionals.
+    /// One penalty on the size of several matrices of functionals.
     pub fn new(functionals: &[Matrix], strength: f64) -> Self {
         let rows = functionals.first().map_or(0, Matrix::rows);
-        let side_by_side = (0..rows).flat_map(|i| functionals.iter().flat_map(move |f| f.row(i).to_vec()));
-        let cols = functionals.iter().map(Matrix::cols).sum();
-        Self {
-            functionals: Matrix::from_row_major(rows, cols, side_by_side.collect()),
-            strength,
-            sampled: None,
-        }
+        let functionals = Matrix::side_by_side(rows, functionals.iter());
+        Self { functionals, strength, ranges: None, sampled: None }
     }
 
     /// Entries for the model card.
     pub fn facts(&self) -> impl Iterator<Item = CardEntry> {
         let sampled =
             self.sampled.map(|count| format!("its values are estimated from {count} coalitions of features"));
+        let ranges = self.ranges.as_ref().and_then(|ranges| {
+            let (low, high) = *ranges.first()?;
+            let all_equal = ranges.iter().all(|range| *range == (low, high));
+            Some(if all_equal { format!("{low} to {high}") } else { "several".into() })
+        });
         [CardEntry::measured("strength of the penalty", self.strength)]
             .into_iter()
+            .chain(ranges.map(|words| CardEntry::new("range of values without penalty", words)))
             .chain(sampled.map(|words| CardEntry::new("penalty", words)))
     }
 
-    /// Includes the penalty in the gram matrix. `ridge` is the factor of `αᵀ K α` in the objective. Cost
-    /// O(n² (n + functionals)).
+    /// Returns the penalty for a model whose outputs are divided by `unit`.
+    pub(crate) fn in_units_of(mut self, unit: f64) -> Self {
+        self.ranges.iter_mut().flatten().for_each(|(low, high)| (*low, *high) = (*low / unit, *high / unit));
+        self
+    }
+
+    /// Fits an estimator with the penalty. `fit` fits it without the penalty for a gram matrix and an offset
+    /// of the predictions; it returns its result and its coefficients γ (n × outputs). `ridge` is the factor
+    /// of `αᵀ K α` in the objective. Returns the last result and the model's coefficients α. Cost of one call
+    /// of `fit`, and O(n² (n + functionals)), for each set of penalised functionals; without ranges there is
+    /// one set.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape), [`Error::Parameter`](crate::Error::Parameter);
-    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for the gram matrix.
-    pub(crate) fn apply(&self, gram: Matrix, ridge: f64) -> Result<PenalisedGram> {
+    /// [`Error::Shape`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`] for the gram matrix;
+    /// [`Error::NotConverged`]; the errors of `fit`.
+    pub fn fit<F>(
+        &self,
+        gram: Matrix,
+        ridge: f64,
+        mut fit: impl FnMut(&PenalisedGram) -> Result<(F, Matrix)>,
+    ) -> Result<(F, Matrix)> {
+        let factors = self.factors(gram, ridge)?;
+        let Some(ranges) = &self.ranges else {
+            let whole_set = Vec::from_iter(0..self.functionals.cols());
+            return factors.fit(&whole_set, &vec![0.0; whole_set.len()], &mut fit);
+        };
+        let target = |value: f64, (low, high): (f64, f64)| value.max(low).min(high);
+        let mut values = vec![0.0; ranges.len()];
+        // A functional that leaves and enters the set again stays in it, with its own value as the target
+        // while it is within its range. This bounds the objective from above, and so the iteration can't
+        // return to an earlier set.
+        let (mut was_penalised, mut has_left) = (vec![false; ranges.len()], vec![false; ranges.len()]);
+        let mut kept = vec![false; ranges.len()];
+        let mut change = f64::INFINITY;
+        for _ in 0..MAX_SETS {
+            let targets: Vec<f64> = values.iter().zip(ranges).map(|(v, range)| target(*v, *range)).collect();
+            let is_penalised: Vec<bool> =
+                (0..ranges.len()).map(|j| targets[j] != values[j] || ranges[j].0 == ranges[j].1).collect();
+            for j in 0..ranges.len() {
+                kept[j] |= is_penalised[j] && has_left[j];
+                has_left[j] |= was_penalised[j] && !is_penalised[j];
+            }
+            was_penalised = is_penalised;
+            let set = Vec::from_iter((0..ranges.len()).filter(|&j| was_penalised[j] || kept[j]));
+            let set_targets: Vec<f64> = set.iter().map(|&j| targets[j]).collect();
+            let (result, coef) = factors.fit(&set, &set_targets, &mut fit)?;
+            self.check_outputs(coef.cols())?;
+            values = self.functionals.transpose_matvec(&coef.column(0));
+            let scale = values.iter().fold(0.0, |largest: f64, v| largest.max(v.abs()));
+            let mut in_set = vec![false; ranges.len()];
+            set.iter().for_each(|&j| in_set[j] = true);
+            // At the optimum the penalised functionals are those outside their ranges, at these targets.
+            let difference = |j: usize| {
+                let now = target(values[j], ranges[j]);
+                if in_set[j] { (now - targets[j]).abs() } else { (now - values[j]).abs() }
+            };
+            change = (0..ranges.len()).map(difference).fold(0.0, f64::max);
+            if change <= SET_TOLERANCE * scale {
+                return Ok((result, coef));
+            }
+        }
+        Err(Error::NotConverged {
+            method: "the search for the values outside their ranges",
+            iterations: MAX_SETS,
+            change,
+            remedy: "lower the strength of the penalty, or widen the ranges",
+        })
+    }
+
+    /// Returns the posterior of a Gaussian process with this penalty, given the posterior without it: the
+    /// functionals are further observations, equal to their targets up to normal errors of variance
+    /// `n noise / strength`. The mean then minimises the penalised squared error, with `ridge = noise`.
+    ///
+    /// An observed functional is that of the interpolant `k(x, X) K⁻¹ f(X)` of f at the n support points, as
+    /// in the penalty on coefficients. With `B = K⁻¹ - Q`, the posterior covariance of `K⁻¹ f(X)`, and
+    /// `W = B Z`, the coefficients change by `-W S⁻¹ (Zᵀα - t)`, where `S = (n noise / strength) I + Zᵀ W`,
+    /// and Q by `W S⁻¹ Wᵀ`. Cost O(n² (n + functionals)) and O(functionals³); the posterior has
+    /// n (n + functionals) numbers.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::NotPositiveDefinite`]; [`Error::Parameter`] for ranges other than targets,
+    /// whose posterior is not normal.
+    pub fn condition(
+        &self,
+        model: &mut KernelExpansion,
+        covariance: &mut PosteriorCovariance,
+        noise: f64,
+    ) -> Result<()> {
+        positive("noise", noise)?;
+        super::check_dense(model.support_points.rows(), 4.0, "")?;
+        let factors = self.factors(model.kernel.gram(&model.support_points), noise)?;
+        self.check_outputs(model.outputs())?;
+        let [reduction] = &mut covariance.reduction[..] else {
+            let allowed = "a penalised process has one posterior matrix for all outputs";
+            return Err(Error::parameter("posterior", "one matrix for each output", allowed));
+        };
+        let targets = match &self.ranges {
+            None => vec![0.0; self.functionals.cols()],
+            Some(ranges) => {
+                if let Some((low, high)) = ranges.iter().find(|(low, high)| low != high) {
+                    let allowed = "the posterior of a Gaussian process is normal only with targets: give two \
+                                   equal ends, or use ridge regression";
+                    return Err(Error::parameter("range of values", format!("{low} to {high}"), allowed));
+                }
+                ranges.iter().map(|(target, _)| *target).collect()
+            }
+        };
+        model.model_card.extend(self.facts());
+        if self.strength == 0.0 {
+            return Ok(());
+        }
+        let (w, system, root) = self.observed(factors, reduction.root()?)?;
+        let mut deviations = self.functionals.transpose_matmul(&model.coef);
+        deviations.add_outer(targets.iter().map(|target| -target), &vec![1.0; model.outputs()]);
+        model.coef.subtract_product(&w.transpose(), &system.solve(deviations));
+        *reduction = VarianceReduction::LowRank(extended_root(&root, w, &system));
+        Ok(())
+    }
+
+    /// Returns F' (n × (r + functionals)) with `Q' = F' F'ᵀ`, where `Q = F Fᵀ` (F is n × r) is the reduction
+    /// of the prior variance without the penalty, and Q' that with it, as in [`condition`](Self::condition).
+    /// `ridge` is the factor of `αᵀ K α` in the objective that the mean minimises.
+    ///
+    /// # Errors
+    /// As [`condition`](Self::condition).
+    pub fn conditioned_root(&self, gram: Matrix, ridge: f64, root: Matrix) -> Result<Matrix> {
+        if self.strength == 0.0 {
+            return Ok(root);
+        }
+        let (w, system, root) = self.observed(self.factors(gram, ridge)?, root)?;
+        Ok(extended_root(&root, w, &system))
+    }
+
+    /// Returns `W = (K⁻¹ - F Fᵀ) Z`, the covariance `S = I/c + Zᵀ W` of the observed functionals, and F.
+    fn observed(&self, factors: PenaltyFactors, root: Matrix) -> Result<(Matrix, Cholesky, Matrix)> {
+        let mut w = factors.whitened;
+        factors.lower.solve_upper_in_place(&mut w);
+        w.subtract_product(&root.transpose(), &root.transpose_matmul(&self.functionals));
+        let mut system = self.functionals.transpose_matmul(&w);
+        system.add_diagonal(|_| 1.0 / factors.c);
+        system.mirror_upper();
+        Ok((w, Cholesky::new(system, "covariance of the penalised functionals")?, root))
+    }
+
+    /// Checks that ranges, which are in the units of an output, belong to a single one.
+    fn check_outputs(&self, outputs: usize) -> Result<()> {
+        if self.ranges.is_some() && outputs != 1 {
+            let allowed = "ranges of values need one output: fit one target, or two classes, at a time";
+            return Err(Error::parameter("number of outputs", outputs, allowed));
+        }
+        Ok(())
+    }
+
+    fn factors(&self, gram: Matrix, ridge: f64) -> Result<PenaltyFactors> {
         let n = gram.rows();
         let (subject, why) = ("the matrix of penalised functionals", "one for each training row");
         sized(subject, "rows", n, self.functionals.rows(), why)?;
         not_negative("strength", self.strength, "it must not be negative")?;
+        if let Some(ranges) = &self.ranges {
+            let subject = "the list of ranges of penalised functionals";
+            sized(subject, "rows", self.functionals.cols(), ranges.len(), "one for each functional")?;
+            let is_range =
+                |&&(low, high): &&(f64, f64)| low <= high && low < f64::INFINITY && high > f64::NEG_INFINITY;
+            if let Some((low, high)) = ranges.iter().find(|range| !is_range(range)) {
+                let allowed = "a range has a lower and an upper end, in this order; only the outer ends may \
+                               be infinite";
+                return Err(Error::parameter("range of values", format!("{low} to {high}"), allowed));
+            }
+        }
+        let lower = Cholesky::new(gram, "gram matrix")?;
+        let mut whitened = self.functionals.clone();
+        lower.solve_lower_in_place(&mut whitened);
+        Ok(PenaltyFactors { lower, whitened, c: self.strength / (n as f64 * ridge) })
+    }
+}
+
+/// Returns `[F, W L⁻ᵀ]` with `S = L Lᵀ`.
+fn extended_root(root: &Matrix, mut w: Matrix, system: &Cholesky) -> Matrix {
+    system.solve_lower_right(&mut w);
+    Matrix::side_by_side(w.rows(), [root, &w].into_iter())
+}
+
+impl PenaltyFactors {
+    /// Fits with the penalty on the distance of the functionals in `set` from `targets`.
+    fn fit<F>(
+        &self,
+        set: &[usize],
+        targets: &[f64],
+        fit: &mut impl FnMut(&PenalisedGram) -> Result<(F, Matrix)>,
+    ) -> Result<(F, Matrix)> {
         // K = L Lᵀ and V = L⁻¹ Z: M = L (I + c V Vᵀ) Lᵀ = L R Rᵀ Lᵀ, and K̃ = L (R Rᵀ)⁻¹ Lᵀ = Tᵀ T with T =
         // R⁻¹ Lᵀ.
-        let lower = Cholesky::new(gram, "gram matrix")?;
-        let mut v = self.functionals.clone();
-        lower.solve_lower_in_place(&mut v);
+        let n = self.whitened.rows();
+        let rows = Vec::from_iter(0..n);
+        let v = self.whitened.select(&rows, set);
         let mut inner = v.matmul(&v.transpose());
-        let c = self.strength / (n as f64 * ridge);
-        inner.scale(c);
+        inner.scale(self.c);
         inner.add_diagonal(|_| 1.0);
         let inner = Cholesky::new(inner, "matrix of the penalty")?;
         let mut whitened_gram = Matrix::zeros(n, n);
         for i in 0..n {
             for j in i..n {
-                whitened_gram[(i, j)] = lower.lower()[(j, i)];
+                whitened_gram[(i, j)] = self.lower.lower()[(j, i)];
             }
         }
         inner.solve_lower_in_place(&mut whitened_gram);
-        let gram = whitened_gram.transpose().matmul(&whitened_gram);
-        Ok(PenalisedGram { gram, whitened_gram, lower, inner })
+        // Lᵀ α = R⁻ᵀ (R⁻¹ c V t + T γ), and K α = Tᵀ (R⁻¹ c V t + T γ).
+        let mut start = Matrix::column_vector(v.matvec(targets));
+        start.scale(self.c);
+        inner.solve_lower_in_place(&mut start);
+        let offset = whitened_gram.transpose_matvec(start.data());
+        let penalised = PenalisedGram { whitened_gram, offset };
+        let (result, gamma) = fit(&penalised)?;
+        let mut coef = penalised.whitened_gram.matmul(&gamma);
+        for o in 0..coef.cols() {
+            let mut column = coef.column(o);
+            add_multiple(&mut column, 1.0, start.data());
+            (0..n).for_each(|i| coef[(i, o)] = column[i]);
+        }
+        inner.solve_upper_in_place(&mut coef);
+        self.lower.solve_upper_in_place(&mut coef);
+        Ok((result, coef))
     }
 }
 
 impl PenalisedGram {
-    /// Converts coefficients on `gram` (n × outputs) to coefficients of the model.
-    pub fn to_coefficients(&self, coef: &Matrix) -> Matrix {
-        let mut coef = self.whitened_gram.matmul(coef);
-        self.inner.solve_upper_in_place(&mut coef);
-        self.lower.solve_upper_in_place(&mut coef);
-        coef
+    /// `K̃` (n × n).
+    pub fn gram(&self) -> Matrix {
+        self.whitened_gram.transpose_matmul(&self.whitened_gram)
+    }
+
+    /// Rows of n columns for which a linear kernel has the gram matrix `K̃`, for solvers that evaluate the
+    /// kernel themselves.
+    pub fn as_linear(&self) -> Result<(Kernel, Table)> {
+        let n = self.whitened_gram.rows();
+        let columns = Column::numbered(n);
+        // Row j of T has the entries of column j of the table.
+        let rows = Table::from_column_major(columns, n, self.whitened_gram.data().to_vec())?;
+        let linear = Linear { columns: (0..n).collect(), center: vec![0.0; n], scale: vec![1.0; n] };
+        Ok((linear.into(), rows))
     }
 }

@@ -201,18 +201,26 @@ impl KernelRidge {
         super::check_dense(x.rows(), 1.2, super::THROUGH_LANDMARKS)?;
         check_cancelled(stop)?;
         let (targets, intercept) = self.centered(y);
-        let mut gram = self.kernel.gram(x);
-        let mut lift = None;
-        if let Some(penalty) = &self.penalty {
-            let penalised = penalty.apply(gram, self.ridge)?;
-            gram = penalised.gram.clone();
-            lift = Some(penalised);
-        }
-        check_cancelled(stop)?;
-        gram.add_diagonal(|i| self.ridge / self.weight(i));
-        let factor = Cholesky::new(gram, "gram matrix plus ridge")?;
-        let dual_coef = factor.solve(targets);
-        let coef = lift.map_or_else(|| dual_coef.clone(), |penalised| penalised.to_coefficients(&dual_coef));
+        let solve = |mut gram: Matrix, targets: Matrix| {
+            check_cancelled(stop)?;
+            gram.add_diagonal(|i| self.ridge / self.weight(i));
+            let factor = Cholesky::new(gram, "gram matrix plus ridge")?;
+            let dual_coef = factor.solve(targets);
+            Ok((factor, dual_coef))
+        };
+        let gram = self.kernel.gram(x);
+        let ((factor, dual_coef), coef) = match &self.penalty {
+            None => {
+                let (factor, coef) = solve(gram, targets)?;
+                ((factor, coef.clone()), coef)
+            }
+            Some(penalty) => penalty.fit(gram, self.ridge, |penalised| {
+                let mut targets = targets.clone();
+                targets.add_outer(penalised.offset.iter().map(|offset| -offset), &vec![1.0; targets.cols()]);
+                let (factor, dual_coef) = solve(penalised.gram(), targets)?;
+                Ok(((factor, dual_coef.clone()), dual_coef))
+            })?,
+        };
         let jitter = factor.jitter;
         let mut model = KernelExpansion::new(self.kernel.clone(), x.clone(), coef, intercept)?;
         model.model_card = vec![

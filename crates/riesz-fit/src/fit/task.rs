@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
 
+use super::bootstrap::{BOOTSTRAP, PENALTY_CONFLICT};
 use super::nystrom::Job;
 use super::{ClassWeight, Penalty, WarmStart};
 use crate::control::{Progress, RunControl};
@@ -442,6 +443,14 @@ impl<'a> FitTask<'a> {
         }
         let weight = |class: &String| weights.get(class).and_then(Value::as_f64).unwrap_or(1.0);
         Ok(ClassWeight::PerClass(classes.iter().map(weight).collect()))
+    }
+
+    /// Checks that no refits to drawn rows are requested together with a penalty.
+    pub(super) fn refuse_refits_with_penalty(&self) -> Result<()> {
+        match (self.settings.count(BOOTSTRAP.name), self.penalty.is_some()) {
+            (Some(draws), true) => Err(Error::parameter(BOOTSTRAP.name, draws, PENALTY_CONFLICT)),
+            _ => Ok(()),
+        }
     }
 
     /// The penalty on a model with this kernel.

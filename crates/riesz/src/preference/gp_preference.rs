@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::choices::Choices;
 use super::duels::Duels;
+use super::fair_preferences::{self, FairPreferences};
 use super::hyperparameters::PreferenceHyperParameters;
 use super::low_rank::PairFeatures;
 use super::observed_duels::ObservedDuels;
@@ -14,6 +15,7 @@ use super::pair_kernel::{self, ItemGrams, Pair, PairKernel, default_kernel, wide
 use super::teams::ItemBags;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result, sized};
+use crate::fit::Penalty;
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior, draws_per_profile};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
 use crate::gp::inference::Inference;
@@ -21,9 +23,9 @@ use crate::gp::laplace::{self, JointCovariance};
 use crate::gp::search::{self, SearchOptions, SearchResult, best_profile, best_search};
 use crate::kernel::{ColumnScaling, Kernel, Parameter, Profile};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::Sparse;
+use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
-use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
 
 /// Factors of the utility and the generalised variance at the starting points of tuning: the given variances,
@@ -84,6 +86,9 @@ pub struct PreferenceProcess {
     pub restarts: usize,
     /// Seed of these random points.
     pub seed: u64,
+    /// A penalty on the values of features, by which the model relies less on them. Hyper-parameters are
+    /// tuned without it, and models with it are not averaged.
+    pub fair: Option<FairPreferences>,
     /// Flag that another thread sets to cancel the fit.
     pub stop: Arc<AtomicBool>,
     /// Progress of tuning in evaluations, which another thread may read.
@@ -146,6 +151,7 @@ impl PreferenceProcess {
             profiles: Vec::new(),
             restarts: 0,
             seed: 0,
+            fair: None,
             stop: Arc::default(),
             progress: Arc::default(),
         }
@@ -174,7 +180,11 @@ impl PreferenceProcess {
     }
 
     fn draws_for(&self, observations: usize) -> usize {
-        if self.tune && AVERAGED_PAIRS.contains(&observations) { DEFAULT_DRAWS } else { 0 }
+        if self.tune && self.fair.is_none() && AVERAGED_PAIRS.contains(&observations) {
+            DEFAULT_DRAWS
+        } else {
+            0
+        }
     }
 
     /// Fits the process to duels between the rows of `items`. For n compared pairs the cost is n³/3 for each
@@ -326,6 +336,10 @@ impl PreferenceProcess {
         draws: usize,
     ) -> Result<PosteriorMixture<PreferenceFit>> {
         self.check(data)?;
+        if self.fair.is_some() {
+            let allowed = "models with protected features are not averaged: set the number of draws to 0";
+            return Err(Error::parameter("draws", draws, allowed));
+        }
         let optima = &tuned.optima;
         if optima.is_empty() {
             return Err(Error::too_few("the list of tuned hyper-parameters", 1, "set is"));
@@ -414,14 +428,23 @@ impl PreferenceProcess {
         let grams = data.item_grams(&prior);
         // With features the mode is cheap, and Newton's method with the dense matrix then takes one or two
         // steps.
-        let warm_start = match self.features(&prior, &grams, data) {
-            Some(features) => {
-                Some(laplace::mode(&features, &data.likelihood(margin), None, &self.stop)?.alpha)
-            }
-            None => None,
-        };
+        let mode_of_features =
+            |features| laplace::mode(&features, &data.likelihood(margin), None, &self.stop);
+        let warm_start = self.features(&prior, &grams, data).map(mode_of_features).transpose()?;
         let gram = prior.gram(&grams, data.duels);
-        let mode = data.mode(self.inference, &gram, margin, warm_start.as_deref(), &self.stop)?;
+        let (points, point_shares) = data.support_pairs()?;
+        let kernel = prior.wide_row_kernel(data.items.width());
+        let penalty =
+            self.fair.as_ref().map(|fair| fair.penalty(&kernel, &points, &point_shares, &self.stop));
+        let penalty = penalty.transpose()?;
+        let approximate = |gram: &Matrix, warm_start: Option<&[f64]>| {
+            data.mode(self.inference, gram, margin, warm_start, &self.stop)
+        };
+        let (alpha, mode) = match &penalty {
+            None => approximate(&gram, warm_start.as_ref().map(|mode| &mode.alpha[..]))
+                .map(|mode| (mode.alpha.clone(), mode)),
+            Some(penalty) => fair_preferences::penalised_mode(penalty, &gram, |gram| approximate(gram, None)),
+        }?;
         let method = match self.inference {
             Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
             Inference::JaakkolaBound => "preferential Gaussian process (variational bound)",
@@ -432,31 +455,32 @@ impl PreferenceProcess {
         card.extend(prior.contexts.iter().map(|c| CardEntry::measured("shared by all contexts", c.shared)));
         card.extend(margin.map(|m| CardEntry::measured("margin of ties", m)));
         card.push(CardEntry::measured("log marginal likelihood", mode.value));
+        card.extend(penalty.iter().flat_map(Penalty::facts));
         card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
-        let (points, point_shares) = data.support_pairs()?;
         let mut coef = vec![0.0; points.rows()];
-        for (i, alpha) in mode.alpha.iter().enumerate() {
+        for (i, alpha) in alpha.iter().enumerate() {
             point_shares[i].iter().for_each(|(point, share)| coef[*point] += alpha * share);
         }
         let link = pair_kernel::latent_link(margin);
-        let model = pair_kernel::model(prior.wide_row_kernel(data.items.width()), points, coef, link, card)?;
-        let weighted_shares = (0..mode.root.cols()).map(|observation| {
-            let pairs = mode.root.column(observation);
-            pairs.flat_map(|(pair, root)| point_shares[pair].iter().map(move |(point, s)| (*point, root * s)))
-        });
-        let operator = Some(Sparse::from_columns(model.support_points.rows(), weighted_shares)?);
-        let reduction = vec![VarianceReduction::CholeskyInverse { operator, factor: mode.factor }];
+        let model = pair_kernel::model(kernel, points, coef, link, card)?;
+        let evidence = mode.value;
+        let reduction = match &penalty {
+            None => mode.reduction(&point_shares, model.support_points.rows()),
+            Some(penalty) => {
+                mode.penalised_reduction(&point_shares, model.support_points.rows(), gram, penalty)
+            }
+        };
+        let reduction = vec![reduction?];
         let width = 2 * data.items.width();
         let swapped_column = |j: usize| if j < width { (j + width / 2) % width } else { j };
         let mirror = Some((0..model.support_points.width()).map(swapped_column).collect());
         let covariance = PosteriorCovariance { mirror, ..PosteriorCovariance::new(reduction, vec![1.0]) };
-        let log_marginal_likelihood = mode.value;
         Ok(PreferenceFit {
             model,
             covariance,
             prior,
             margin,
-            log_marginal_likelihood,
+            log_marginal_likelihood: evidence,
             steps,
             evaluations,
             warnings,

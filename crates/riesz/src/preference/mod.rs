@@ -17,6 +17,7 @@ mod duel_columns;
 mod duel_sides;
 mod duels;
 mod evaluation;
+mod fair_preferences;
 mod games;
 mod gp_preference;
 mod hyperparameters;
@@ -51,6 +52,7 @@ pub use evaluation::{
     Bin, Evaluation, LossDifference, ProbabilityScores, ScoreSummary, Split, TestDuels, calibration, split,
     times_of_levels,
 };
+pub use fair_preferences::FairPreferences;
 pub use games::{DuelGame, DuelQuestion};
 pub use gp_preference::{PreferenceFit, PreferenceProcess};
 pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkParameters, LandmarkProcess};

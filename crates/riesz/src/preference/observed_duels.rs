@@ -8,15 +8,17 @@ use super::duels::Duels;
 use super::pair_kernel::{ItemGrams, Pair, PairKernel, wide_rows_in};
 use super::teams::ItemBags;
 use crate::error::Result;
+use crate::fit::Penalty;
 use crate::gp::inference::Inference;
 use crate::gp::laplace::{self, GaussianApproximation, JointCovariance, PosteriorMode};
 use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, Sparse};
+use crate::posterior::VarianceReduction;
 use crate::table::Table;
 
 /// Points of a model with their weights.
-type SparseWeights = Vec<(usize, f64)>;
+pub(super) type SparseWeights = Vec<(usize, f64)>;
 
 /// The data of a model of duels.
 pub(super) struct ObservedDuels<'d> {
@@ -36,6 +38,38 @@ pub(super) struct PairMode {
     pub factor: Cholesky,
     /// The matrix S (pairs × observations).
     pub root: Sparse,
+}
+
+impl PairMode {
+    /// Returns the reduction of the prior variance for a model with this number of support points, of which
+    /// each compared pair has shares.
+    pub fn reduction(self, point_shares: &[SparseWeights], points: usize) -> Result<VarianceReduction> {
+        let weighted_shares = (0..self.root.cols()).map(|observation| {
+            let pairs = self.root.column(observation);
+            pairs.flat_map(|(pair, root)| point_shares[pair].iter().map(move |(point, s)| (*point, root * s)))
+        });
+        let operator = Some(Sparse::from_columns(points, weighted_shares)?);
+        Ok(VarianceReduction::CholeskyInverse { operator, factor: self.factor })
+    }
+
+    /// Returns the reduction of the prior variance with a penalty, where this is the mode with the penalty.
+    /// `K` is the prior covariance of the pairs. With the likelihood at this mode, the reduction without the
+    /// penalty is `S B⁻¹ Sᵀ`, where `B = I + Sᵀ K S`.
+    pub fn penalised_reduction(
+        self,
+        point_shares: &[SparseWeights],
+        points: usize,
+        gram: Matrix,
+        penalty: &Penalty,
+    ) -> Result<VarianceReduction> {
+        let mut system = self.root.transpose_times(&self.root.transpose_times(&gram).transpose());
+        system.add_diagonal(|_| 1.0);
+        let factor = Cholesky::new(system, "posterior of the compared pairs")?;
+        let unpenalised = VarianceReduction::CholeskyInverse { operator: Some(self.root), factor };
+        let factor = penalty.conditioned_root(gram, 0.5, unpenalised.root()?)?;
+        let shares = point_shares.iter().map(|shares| shares.iter().copied());
+        Ok(VarianceReduction::ThroughOperator { operator: Sparse::from_columns(points, shares)?, factor })
+    }
 }
 
 impl<'d> ObservedDuels<'d> {

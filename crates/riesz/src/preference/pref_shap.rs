@@ -20,12 +20,13 @@ use crate::attribution::sampled_shapley::Budget;
 use crate::attribution::std_error::{ValueRange, Variance};
 use crate::control::{Progress, RunControl};
 use crate::embedding::Conditioning;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, listed};
 use crate::explainer::Explainer;
 use crate::explanation::{Dispersion, Exactness, Explanation, Provenance, Sampling, Uncertainty};
 use crate::game::{Background, Game, Part, ReferenceRows};
 use crate::index::ValueIndex;
 use crate::kernel_model::KernelExpansion;
+use crate::linalg::Matrix;
 use crate::model_average::ModelPart;
 use crate::model_card::CardEntry;
 use crate::posterior::PosteriorCovariance;
@@ -129,7 +130,7 @@ pub fn explain(
 }
 
 /// A question about duels, with its model and run.
-struct DuelRequest<'a> {
+pub(super) struct DuelRequest<'a> {
     model: &'a KernelExpansion,
     covariance: Option<&'a PosteriorCovariance>,
     sides: &'a LeftRightColumns,
@@ -139,6 +140,45 @@ struct DuelRequest<'a> {
 }
 
 impl DuelRequest<'_> {
+    /// Returns, for each of `players`, the contribution of a coefficient 1 of each support point to the
+    /// player's value at `rows`, points × rows.
+    ///
+    /// # Errors
+    /// As [`explain`](super::explain); [`Error::UnknownColumn`] for a name that is no player's;
+    /// [`Error::Parameter`] for games other than the observational one and that of independent items.
+    pub(super) fn functionals(
+        model: &KernelExpansion,
+        rows: &Table,
+        question: &DuelQuestion,
+        players: &[String],
+        (stop, progress): (&Arc<AtomicBool>, &Arc<Progress>),
+    ) -> Result<Vec<Matrix>> {
+        let sides = LeftRightColumns::from_columns(model.columns())?;
+        let request = DuelRequest { model, covariance: None, sides: &sides, question, stop, progress };
+        let (items, conditional) = match &question.game {
+            Some(DuelGame::Independent(items)) => (items, None),
+            Some(DuelGame::Observational(items, conditioning)) => (items, Some(conditioning.clone())),
+            game => {
+                let name = game.as_ref().map_or("contexts", DuelGame::name);
+                let allowed =
+                    "features of duels are protected in the games 'independent' and 'observational'";
+                return Err(Error::parameter("game", name, allowed));
+            }
+        };
+        let sides = [request.side(items, &sides.left)?, request.side(items, &sides.right)?];
+        let parts = sides.map(|background| Part { background, conditional: conditional.clone() }).to_vec();
+        let groups = request.groups()?;
+        let number = |name: &String| {
+            groups.players().iter().position(|player| player.name == *name).ok_or_else(|| {
+                let known = listed(groups.players().iter().map(|player| &player.name));
+                Error::UnknownColumn { name: name.clone(), known }
+            })
+        };
+        let players = players.iter().map(number).collect::<Result<Vec<_>>>()?;
+        let question = Question::from(Game::Independent { parts }).with_players(Some(groups));
+        Explainer::new_with_control(model, question, stop.clone())?.functionals(rows, &players)
+    }
+
     fn explain(&self, rows: &Table) -> Result<Explanation> {
         self.check_budget()?;
         let contexts = self.question.contexts.iter().map(|part| self.context_part(part));

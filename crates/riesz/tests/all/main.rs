@@ -40,6 +40,7 @@ mod duel_contexts;
 mod embedding;
 mod error_bounds;
 mod exact;
+mod fair_preferences;
 mod functionals;
 mod global;
 mod gp;

@@ -75,8 +75,9 @@ fn settings_and_inputs_are_used_or_refused_by_name() {
             assert!(!setting.help.is_empty());
         }
         let x = rows();
-        let none =
-            |_: &Kernel| Ok(Penalty { functionals: Matrix::zeros(24, 1), strength: 1.0, sampled: None });
+        let none = |_: &Kernel| {
+            Ok(Penalty { functionals: Matrix::zeros(24, 1), strength: 1.0, ranges: None, sampled: None })
+        };
         for input in [OptionalInput::SampleWeight, OptionalInput::RowNoise, OptionalInput::Penalty] {
             let mut task = FitTask::new(&x, target(kind), kernel());
             task.settings = kind.values([]).unwrap();

@@ -2,8 +2,12 @@
 //! protected values.
 
 use riesz::attribution::sampled_shapley::Budget;
-use riesz::fit::{KernelLogisticRegression, KernelRidge, Penalty};
+use riesz::fit::{
+    GaussianProcess, KernelLogisticRegression, KernelRidge, Penalty, SupportVectorClassifier,
+    SupportVectorRegressor, TunedParameters,
+};
 use riesz::linalg::{Cholesky, lu_solve};
+use riesz::shapley_penalty::ValuePrior;
 use riesz::{
     Approximation, Conditioning, Explainer, Game, Kernel, KernelExpansion, Matrix, Question, Table,
     shapley_penalty,
@@ -283,4 +287,295 @@ fn penalties_are_learnt_through_landmarks() {
         error_40 < 1e-5 && error_30 < error_5 && error_5 < 1.0 && features < 0.3,
         "{error_40} {error_30} {error_5} {features}"
     );
+}
+
+/// The values of a player at the training rows, by the explaining engine.
+fn explained(model: &KernelExpansion, game: Game, x: &Table, player: usize) -> Vec<f64> {
+    let explanation = Explainer::new(model, game).unwrap().explain(x).unwrap();
+    (0..x.rows()).map(|i| explanation.row_values(i, 0)[player]).collect()
+}
+
+/// At the optimum of `|y - Kα|² + ridge αᵀKα + (strength/n) Σ d²` the gradient is zero, where d is the
+/// distance of a value from its range. A strong penalty gives values within the range; a wide range changes
+/// nothing.
+#[test]
+fn ranges_meet_their_optimality_conditions() {
+    let x = table(0, 40, 3);
+    let (y, gram) = (targets(&x, 1), kernel().gram(&x));
+    let targets_by_row = |i: usize| 0.1 * (i as f64).sin();
+    for game in games(&x) {
+        for (strength, range, equal) in [
+            (50.0, (0.0, f64::INFINITY), false),
+            (1e4, (0.0, f64::INFINITY), false),
+            (50.0, (-0.05, 0.1), false),
+            (50.0, (f64::NEG_INFINITY, -0.1), false),
+            (500.0, (0.2, 0.2), false),
+            (500.0, (0.0, 0.0), true),
+            (500.0, (-0.05, 0.05), true),
+        ] {
+            let prior = ValuePrior { strength, range, equal };
+            let protected = if equal { vec!["x0", "x1"] } else { vec!["x0"] };
+            let mut penalty =
+                shapley_penalty::shapley_penalty(&kernel(), &x, game.clone(), &protected, prior).unwrap();
+            if range == (0.2, 0.2) {
+                penalty.ranges = Some((0..40).map(|i| (targets_by_row(i), targets_by_row(i))).collect());
+            }
+            let z = penalty.functionals.clone();
+            let ranges = penalty.ranges.clone().unwrap_or_else(|| vec![(0.0, 0.0); 40]);
+            let mut estimator = KernelRidge::new(kernel(), 0.3);
+            (estimator.center, estimator.penalty) = (false, Some(penalty));
+            let model = estimator.fit(&x, &y).unwrap().model;
+            let alpha = model.coef.column(0);
+            let values = z.transpose_matvec(&alpha);
+            let expected = explained(&model, game.clone(), &x, 0);
+            let second = explained(&model, game.clone(), &x, 1);
+            for i in 0..40 {
+                let value = if equal { expected[i] - second[i] } else { expected[i] };
+                assert!((values[i] - value).abs() < 1e-9);
+            }
+            let distances: Vec<f64> =
+                values.iter().zip(&ranges).map(|(v, (low, high))| v - v.max(*low).min(*high)).collect();
+            let residual: Vec<f64> = gram
+                .matvec(&alpha)
+                .iter()
+                .zip(y.data())
+                .zip(&alpha)
+                .map(|((f, y), a)| f - y + 0.3 * a)
+                .collect();
+            let (fit, pull) = (gram.matvec(&residual), z.matvec(&distances));
+            for i in 0..40 {
+                let gradient = fit[i] + strength / 40.0 * pull[i];
+                assert!(gradient.abs() < 1e-8, "{prior:?}: {gradient}");
+            }
+            let largest = distances.iter().fold(0.0, |largest: f64, d| largest.max(d.abs()));
+            let unpenalised = KernelRidge { penalty: None, ..estimator.clone() }.fit(&x, &y).unwrap().model;
+            let before = z.transpose_matvec(&unpenalised.coef.column(0));
+            let outside = before.iter().zip(&ranges).filter(|(v, r)| **v < r.0 || **v > r.1).count();
+            assert!(outside > 5, "{prior:?}: {outside}");
+            let distance = |(v, r): (&f64, &(f64, f64))| (v - v.max(r.0).min(r.1)).abs();
+            let largest_before = before.iter().zip(&ranges).map(distance).fold(0.0, f64::max);
+            assert!(
+                largest < if strength == 1e4 { 0.1 } else { 1.0 } * largest_before,
+                "{largest} {largest_before}"
+            );
+        }
+        let wide = ValuePrior { strength: 1e3, range: (-1e3, 1e3), equal: false };
+        let mut estimator = KernelRidge::new(kernel(), 0.3);
+        let plain = estimator.fit(&x, &y).unwrap().model;
+        estimator.penalty =
+            Some(shapley_penalty::shapley_penalty(&kernel(), &x, game.clone(), &["x0"], wide).unwrap());
+        let penalised = estimator.fit(&x, &y).unwrap().model;
+        assert!(plain.coef.data().iter().zip(penalised.coef.data()).all(|(a, b)| (a - b).abs() < 1e-9));
+    }
+}
+
+/// The gradient is zero for logistic regression too, whose inner problem is not quadratic.
+#[test]
+fn ranges_of_log_odds_meet_their_optimality_conditions() {
+    let x = table(0, 40, 3);
+    let gram = kernel().gram(&x);
+    let names = ["no".to_string(), "yes".to_string()];
+    let labels: Vec<usize> = (0..40).map(|i| (i * i + i / 3) % 2).collect();
+    for (range, game) in [((0.0, f64::INFINITY), 0), ((-0.1, 0.2), 1), ((0.3, 0.3), 0)] {
+        let game = games(&x)[game].clone();
+        let (ridge, strength) = (0.2, 30.0);
+        let prior = ValuePrior { strength, range, equal: false };
+        let penalty = shapley_penalty::shapley_penalty(&kernel(), &x, game, &["x1"], prior).unwrap();
+        let z = penalty.functionals.clone();
+        let mut estimator = KernelLogisticRegression::new(kernel(), ridge);
+        estimator.penalty = Some(penalty);
+        let model = estimator.fit(&x, &labels, &names).unwrap().model;
+        let predicted = model.predict(&x).unwrap();
+        let alpha = model.coef.column(0);
+        let values = z.transpose_matvec(&alpha);
+        let distances: Vec<f64> = values.iter().map(|v| v - v.max(range.0).min(range.1)).collect();
+        assert!(distances.iter().filter(|d| **d != 0.0).count() > 5);
+        let residual: Vec<f64> = (0..40)
+            .map(|i| 1.0 / (1.0 + (-predicted[(i, 0)]).exp()) - labels[i] as f64 + ridge * alpha[i])
+            .collect();
+        let (fit, pull) = (gram.matvec(&residual), z.matvec(&distances));
+        for i in 0..40 {
+            let gradient = fit[i] + 2.0 * strength / 40.0 * pull[i];
+            assert!(gradient.abs() < 1e-8, "{range:?}: {gradient}");
+        }
+    }
+    let prior = ValuePrior { strength: 1.0, range: (0.0, f64::INFINITY), equal: false };
+    let penalty =
+        shapley_penalty::shapley_penalty(&kernel(), &x, games(&x)[0].clone(), &["x1"], prior).unwrap();
+    let mut estimator = KernelLogisticRegression::new(kernel(), 0.2);
+    estimator.penalty = Some(penalty);
+    let three: Vec<usize> = (0..40).map(|i| i % 3).collect();
+    let names = ["a", "b", "c"].map(String::from);
+    let error = estimator.fit(&x, &three, &names).unwrap_err().to_string();
+    assert!(error.contains("ranges of values need one output"), "{error}");
+}
+
+/// Penalised support vector machines have no duality gap: for the dual coefficients β of the loss, the
+/// coefficients are `α = α₀ + M⁻¹ K β` with `M = K + 2 (strength/n) Z Zᵀ`, and complementary slackness holds.
+#[test]
+fn support_vector_machines_are_penalised() {
+    let x = table(0, 40, 3);
+    let (gram, n) = (kernel().gram(&x), 40);
+    let y = targets(&x, 1);
+    for game in games(&x) {
+        for (strength, range) in
+            [(5.0, (0.0, 0.0)), (60.0, (0.0, 0.0)), (60.0, (0.0, f64::INFINITY)), (60.0, (0.1, 0.1))]
+        {
+            let prior = ValuePrior { strength, range, equal: false };
+            let penalty =
+                shapley_penalty::shapley_penalty(&kernel(), &x, game.clone(), &["x0"], prior).unwrap();
+            let z = penalty.functionals.clone();
+            let (c, epsilon) = (2.0, 0.05);
+            let mut svr = SupportVectorRegressor::new(kernel(), c, epsilon);
+            (svr.tolerance, svr.penalty) = (1e-10, Some(penalty.clone()));
+            let regression = svr.fit(&x, y.data()).unwrap();
+            let labels: Vec<usize> = (0..n).map(|i| usize::from(y[(i, 0)] > 0.3)).collect();
+            let mut svc = SupportVectorClassifier::new(kernel(), c);
+            (svc.tolerance, svc.penalty) = (1e-10, Some(penalty));
+            let classifier = svc.fit(&x, &labels, &["no".into(), "yes".into()]).unwrap();
+            assert_eq!(classifier.support.len(), n);
+            for (model, is_classifier) in [(regression.model, false), (classifier.model, true)] {
+                let alpha = model.coef.column(0);
+                let f = model.predict(&x).unwrap().into_data();
+                let values = z.transpose_matvec(&alpha);
+                let distances: Vec<f64> = values.iter().map(|v| v - v.max(range.0).min(range.1)).collect();
+                // Stationarity: K β = K α + 2 (strength/n) Z d gives the dual coefficients of the loss.
+                let pull = z.matvec(&distances);
+                let smooth = gram.matvec(&alpha);
+                let right: Vec<f64> =
+                    smooth.iter().zip(&pull).map(|(s, p)| s + 2.0 * strength / n as f64 * p).collect();
+                let beta = lu_solve(&gram, &right);
+                assert!(beta.iter().sum::<f64>().abs() < 1e-6);
+                for i in 0..n {
+                    let (slack, bound) = if is_classifier {
+                        let sign = if labels[i] == 1 { 1.0 } else { -1.0 };
+                        assert!(sign * beta[i] > -1e-6 && sign * beta[i] < c + 1e-6);
+                        (sign * f[i] - 1.0, sign * beta[i])
+                    } else {
+                        assert!(beta[i].abs() < c + 1e-6);
+                        (epsilon - (y[(i, 0)] - f[i]).abs(), beta[i].abs())
+                    };
+                    // Rows beyond the margin have no coefficient, rows within it the largest one.
+                    assert!(slack < 1e-6 || bound < 1e-6, "{prior:?}, {is_classifier}: {slack} {bound}");
+                    assert!(slack > -1e-6 || bound > c - 1e-6, "{prior:?}, {is_classifier}: {slack} {bound}");
+                }
+            }
+        }
+    }
+    // Rows of weight 0 are no training rows; the pairs of three classes share the penalty.
+    let kept: Vec<usize> = (0..n).filter(|i| i % 4 != 0).collect();
+    let fewer = x.select_rows(&kept);
+    let game = games(&fewer)[0].clone();
+    let penalty = shapley_penalty::shapley_penalty(&kernel(), &fewer, game.clone(), &["x0"], 1e4).unwrap();
+    let labels: Vec<usize> = (0..n).map(|i| (i * i + i / 3) % 3).collect();
+    let names = ["a", "b", "c"].map(String::from);
+    let mut svc = SupportVectorClassifier::new(kernel(), 2.0);
+    svc.penalty = Some(penalty);
+    svc.sample_weight = Some((0..n).map(|i| if i % 4 == 0 { 0.0 } else { 1.0 }).collect());
+    let weighted = svc.fit(&x, &labels, &names).unwrap();
+    assert_eq!(weighted.support, kept);
+    svc.sample_weight = None;
+    let reduced = svc.fit(&fewer, &kept.iter().map(|&i| labels[i]).collect::<Vec<_>>(), &names).unwrap();
+    assert_eq!(weighted.model.coef, reduced.model.coef);
+    let labels = kept.iter().map(|&i| labels[i]).collect::<Vec<_>>();
+    svc.penalty = None;
+    let plain = svc.fit(&fewer, &labels, &names).unwrap().model;
+    let explain = |model| Explainer::new(model, game.clone()).unwrap().explain(&fewer).unwrap();
+    let (importance, plain) = (explain(&reduced.model), explain(&plain));
+    for o in 0..3 {
+        let importance = importance.mean_abs(o);
+        let plain = plain.mean_abs(o);
+        assert!(importance[0] < 0.1 * plain[0], "{importance:?} {plain:?}");
+    }
+}
+
+/// The penalised posterior is that of the Gaussian vector (f(X), f(X*)) given the targets and the noisy
+/// values `Zᵀ K⁻¹ f(X)`; its mean is penalised ridge regression.
+#[test]
+fn processes_are_conditioned_on_their_values() {
+    let (x, new) = (table(0, 25, 3), table(1, 6, 3));
+    let y = targets(&x, 1);
+    let (n, m, noise, strength) = (25, 6, 0.05, 3.0);
+    let mut process = GaussianProcess::new(kernel(), noise);
+    (process.tune, process.normalize_y) = (TunedParameters::Nothing, false);
+    let plain = process.fit(&x, &y).unwrap();
+    let mut ridge = KernelRidge::new(kernel(), noise);
+    ridge.center = false;
+    for game in games(&x) {
+        for target in [0.0, 0.3] {
+            let prior = ValuePrior { strength, range: (target, target), equal: false };
+            let penalty =
+                shapley_penalty::shapley_penalty(&kernel(), &x, game.clone(), &["x0"], prior).unwrap();
+            let fit = plain.clone().with_penalty(&penalty).unwrap();
+            ridge.penalty = Some(penalty.clone());
+            let expected = ridge.fit(&x, &y).unwrap().model;
+            let close = |a: &Matrix, b: &Matrix, tolerance: f64| {
+                a.data().iter().zip(b.data()).all(|(a, b)| (a - b).abs() < tolerance)
+            };
+            assert!(close(&fit.model.coef, &expected.coef, 1e-8));
+            // Joint conditioning: rows of A are the observed functionals of (f(X), f(X*)).
+            let stacked = x.stack(&new).unwrap();
+            let joint = kernel().gram(&stacked);
+            let gram = kernel().gram(&x);
+            let interpolant = Cholesky::new(gram, "gram").unwrap().solve(penalty.functionals.clone());
+            let mut observed = Matrix::zeros(n + m, 2 * n);
+            for i in 0..n {
+                observed[(i, i)] = 1.0;
+                (0..n).for_each(|j| observed[(i, n + j)] = interpolant[(i, j)]);
+            }
+            let cross = joint.matmul(&observed);
+            let mut system = observed.transpose_matmul(&cross);
+            system.add_diagonal(|k| if k < n { noise } else { n as f64 * noise / strength });
+            let system = Cholesky::new(system, "system").unwrap();
+            let mut data = y.data().to_vec();
+            data.extend(vec![target; n]);
+            let mean = cross.matmul(&system.solve(Matrix::column_vector(data)));
+            let mut covariance = joint.clone();
+            covariance.add_times(-1.0, &cross.matmul(&system.solve(cross.transpose())));
+            let predicted = fit.model.predict(&stacked).unwrap();
+            assert!(close(&predicted, &mean, 1e-8));
+            let functionals = fit.posterior().functionals_at(&stacked).unwrap();
+            assert!(close(&fit.posterior().covariance(&functionals)[0], &covariance, 1e-8));
+            // The values are shrunk towards the target, and known better.
+            let sd = |fit: &riesz::fit::GpFit| {
+                let explainer = Explainer::new(&fit.model, game.clone()).unwrap();
+                let values = explainer.posterior_functionals(&x).unwrap();
+                let covariance = &fit.posterior().covariance(&values)[0];
+                (0..n).map(|i| covariance[(3 * i, 3 * i)].sqrt()).sum::<f64>()
+            };
+            assert!(sd(&fit) < sd(&plain), "{} {}", sd(&fit), sd(&plain));
+        }
+    }
+    let sign = ValuePrior { strength, range: (0.0, f64::INFINITY), equal: false };
+    let penalty =
+        shapley_penalty::shapley_penalty(&kernel(), &x, games(&x)[0].clone(), &["x0"], sign).unwrap();
+    let error = plain.clone().with_penalty(&penalty).unwrap_err().to_string();
+    assert!(error.contains("0 to inf") && error.contains("normal only with targets"), "{error}");
+}
+
+#[test]
+fn impossible_ranges_are_refused() {
+    let x = table(0, 10, 3);
+    let game = games(&x)[0].clone();
+    let fit = |range: (f64, f64)| {
+        let prior = ValuePrior { strength: 1.0, range, equal: false };
+        let mut estimator = KernelRidge::new(kernel(), 0.1);
+        estimator.penalty =
+            Some(shapley_penalty::shapley_penalty(&kernel(), &x, game.clone(), &["x0"], prior).unwrap());
+        estimator.fit(&x, &targets(&x, 1))
+    };
+    for range in [(1.0, 0.0), (f64::NAN, 0.0), (f64::INFINITY, f64::INFINITY)] {
+        assert!(fit(range).unwrap_err().to_string().contains("range of values"), "{range:?}");
+    }
+    let mut estimator = KernelRidge::new(kernel(), 0.1);
+    let mut penalty = Penalty::new(&[functionals(&x, game.clone(), 0)], 1.0);
+    penalty.ranges = Some(vec![(0.0, 1.0); 3]);
+    estimator.penalty = Some(penalty.clone());
+    assert!(estimator.fit(&x, &targets(&x, 1)).unwrap_err().to_string().contains("one for each functional"));
+    penalty.ranges = Some(vec![(0.0, 1.0); 10]);
+    estimator.penalty = Some(penalty);
+    assert!(estimator.fit(&x, &targets(&x, 2)).unwrap_err().to_string().contains("need one output"));
+    let equal = ValuePrior { strength: 1.0, range: (0.0, 0.0), equal: true };
+    let error = shapley_penalty::shapley_penalty(&kernel(), &x, game, &["x0"], equal).unwrap_err();
+    assert!(error.to_string().contains("features with equal values"), "{error}");
 }

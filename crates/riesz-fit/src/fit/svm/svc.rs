@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::solver::{Problem, SolverSettings, solve};
+use super::solver::{Problem, Solution, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_tolerance, support_vectors, weighted_bounds};
 use crate::checks::positive;
 use crate::error::{Error, Result};
@@ -12,14 +12,14 @@ use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits
 use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::fit::cross_validation::ClassScore;
 use crate::fit::grid_search::{C_GRID, GridSearch};
-use crate::fit::sample_weights;
 use crate::fit::task::{
     C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, FitTask, FittedModel, MAX_ITER, ModelKind, OptionalInput,
     OutputType, SEARCH_ROWS, TOL, no_job, with_card_entries,
 };
+use crate::fit::{Penalty, check_dense, positive_places, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::products;
+use crate::linalg::{Matrix, products, select};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -29,13 +29,14 @@ pub(in crate::fit) static SVC: ModelKind = ModelKind {
     help: "Support vector classification, one against one for several classes",
     predicts: OutputType::Class,
     settings: &[&C, &CLASS_WEIGHT, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &TOL, &MAX_ITER, &BOOTSTRAP],
-    takes: &[OptionalInput::SampleWeight],
+    takes: &[OptionalInput::SampleWeight, OptionalInput::Penalty],
     posterior: false,
     fit: fit_task,
     job: no_job,
 };
 
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
+    task.refuse_refits_with_penalty()?;
     let (labels, classes) = task.labels()?;
     let class_weight = task.class_weight(classes)?;
     let estimator_with = |kernel: Kernel, c: f64, sample_weight: Option<Vec<f64>>| SupportVectorClassifier {
@@ -52,7 +53,8 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         search.classification(ClassScore::Accuracy, |kernel, c, weights, x, labels, (): &mut ()| {
             Ok(estimator_with(kernel, c, weights).fit_until(x, labels, classes, &task.stop)?.model)
         })?;
-    let estimator = estimator_with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    let mut estimator = estimator_with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    estimator.penalty = task.penalty_for(&estimator.kernel)?;
     let fit = estimator.fit_until(task.x, labels, classes, &task.stop)?;
     let fitted = FittedModel {
         warnings: chosen.warnings,
@@ -71,8 +73,11 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     })
 }
 
+/// The rows of a pair of classes, and the solution of its dual problem.
+type PairSolution = (Vec<usize>, Solution);
+
 /// C-support vector classification: `min ½‖f‖² + Σ_i C_i max(0, 1 - y_i (f(x_i) + b))`, where `C_i` is `c`
-/// times the class weight times the sample weight.
+/// times the class weight times the sample weight; plus a further penalty if there is one.
 ///
 /// Several classes are separated pair by pair (LIBSVM's scheme), and each pair is an output of the model.
 #[derive(Debug, Clone)]
@@ -99,6 +104,9 @@ pub struct SupportVectorClassifier {
     /// Whether rows whose coefficients have probably converged are set aside. It changes the time, but not
     /// the optimum.
     pub shrinking: bool,
+    /// A further penalty, for example on Shapley values. Its functionals have one row per row of positive
+    /// weight, all of which become support points.
+    pub penalty: Option<Penalty>,
 }
 
 /// A fitted classifier.
@@ -131,6 +139,7 @@ impl SupportVectorClassifier {
             max_iterations: None,
             keep_unfinished: false,
             shrinking: true,
+            penalty: None,
         }
     }
 
@@ -161,6 +170,16 @@ impl SupportVectorClassifier {
         stop: &AtomicBool,
     ) -> Result<SvcFit> {
         let bounds = self.check(x, labels, classes)?;
+        let rows = positive_places(&bounds);
+        if self.penalty.is_some() && rows.len() < x.rows() {
+            // The functionals refer to the rows of positive weight.
+            let sample_weight = self.sample_weight.as_ref().map(|weights| select(weights, &rows));
+            let estimator = Self { sample_weight, ..self.clone() };
+            let mut fit =
+                estimator.fit_until(&x.select_rows(&rows), &select(labels, &rows), classes, stop)?;
+            fit.support.iter_mut().for_each(|r| *r = rows[*r]);
+            return Ok(fit);
+        }
         let members = rows_by_class(labels, classes.len(), &bounds);
         if members.iter().any(Vec::is_empty) {
             return Err(Error::parameter("C times weight", 0.0, "raise C or the weights"));
@@ -179,17 +198,18 @@ impl SupportVectorClassifier {
             keep_unfinished: self.keep_unfinished,
             shrinking: self.shrinking,
         };
-        let solutions: Vec<_> = pairs
-            .par_iter()
-            .map(|&(positive, negative)| {
+        // The pairs of classes, with a kernel and its rows, and an offset of the predictions.
+        let solve_pairs = |kernel: &Kernel, x: &Table, offset: Option<&[f64]>| {
+            let solve_pair = |&(positive, negative): &(usize, usize)| {
                 let rows: Vec<usize> = members[positive].iter().chain(&members[negative]).copied().collect();
                 let first_negative = members[positive].len();
                 let sign = |index: usize| if index < first_negative { 1.0 } else { -1.0 };
                 let bound = |index: usize| sign(index) * bounds[rows[index]];
+                let fixed = |index: usize| offset.map_or(0.0, |offset| offset[rows[index]]);
                 let problem = Problem {
-                    kernel: &self.kernel,
+                    kernel,
                     x: &x.select_rows(&rows),
-                    linear: (0..rows.len()).map(|index| -sign(index)).collect(),
+                    linear: (0..rows.len()).map(|index| fixed(index) - sign(index)).collect(),
                     epsilon: 0.0,
                     lower: (0..rows.len()).map(|index| bound(index).min(0.0)).collect(),
                     upper: (0..rows.len()).map(|index| bound(index).max(0.0)).collect(),
@@ -197,8 +217,29 @@ impl SupportVectorClassifier {
                     stop,
                 };
                 solve(problem, settings).map(|solution| (rows, solution))
-            })
-            .collect();
+            };
+            pairs.par_iter().map(solve_pair).collect::<Vec<Result<_>>>()
+        };
+        let (solutions, dense_coef) = match &self.penalty {
+            None => (solve_pairs(&self.kernel, x, None), None),
+            Some(penalty) => {
+                let (solutions, coef) = self.penalised(penalty, x, pairs.len(), solve_pairs)?;
+                (solutions, Some(coef))
+            }
+        };
+        self.model_of_pairs(x, (labels, classes), &pairs, solutions, dense_coef)
+    }
+
+    /// Returns the fit from the solutions of all pairs of classes (positive, negative), and with a penalty
+    /// the coefficients, rows × pairs.
+    fn model_of_pairs(
+        &self,
+        x: &Table,
+        (labels, classes): (&[usize], &[String]),
+        pairs: &[(usize, usize)],
+        solutions: Vec<Result<PairSolution>>,
+        dense_coef: Option<Matrix>,
+    ) -> Result<SvcFit> {
         let mut outputs = Vec::with_capacity(pairs.len());
         let (mut intercept, mut iterations, mut objective) = (Vec::new(), Vec::new(), Vec::new());
         let mut converged = true;
@@ -210,11 +251,14 @@ impl SupportVectorClassifier {
             converged &= solution.converged;
             objective.push(solution.objective);
         }
-        let (support, coef) = support_vectors(x.rows(), &outputs);
-        let mut support_per_class = vec![0; k];
+        let (support, coef) = match dense_coef {
+            None => support_vectors(x.rows(), &outputs),
+            Some(coef) => ((0..x.rows()).collect(), coef),
+        };
+        let mut support_per_class = vec![0; classes.len()];
         support.iter().for_each(|&r| support_per_class[labels[r]] += 1);
         let name = |&(a, b): &(usize, usize)| format!("{} vs {}", classes[a], classes[b]);
-        let model = KernelExpansion {
+        let mut model = KernelExpansion {
             kernel: self.kernel.clone(),
             support_points: x.select_rows(&support),
             coef,
@@ -228,8 +272,32 @@ impl SupportVectorClassifier {
                 CardEntry::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),
             ],
         };
+        model.model_card.extend(self.penalty.iter().flat_map(Penalty::facts));
         model.validate()?;
         Ok(SvcFit { model, support, support_per_class, iterations, converged, objective })
+    }
+
+    /// Solves the problems of all pairs of classes with the penalty. `solve_pairs` solves them without the
+    /// penalty for a kernel and its rows, and an offset of the predictions. Returns the solutions, and the
+    /// coefficients, rows × pairs.
+    fn penalised(
+        &self,
+        penalty: &Penalty,
+        x: &Table,
+        pairs: usize,
+        solve_pairs: impl Fn(&Kernel, &Table, Option<&[f64]>) -> Vec<Result<PairSolution>>,
+    ) -> Result<(Vec<Result<PairSolution>>, Matrix)> {
+        check_dense(x.rows(), 4.0, "")?;
+        penalty.fit(self.kernel.gram(x), 0.5, |penalised| {
+            let (linear, features) = penalised.as_linear()?;
+            let solutions = solve_pairs(&linear, &features, Some(&penalised.offset));
+            let mut dual_coef = Matrix::zeros(x.rows(), pairs);
+            for (pair, solution) in solutions.iter().enumerate() {
+                let Ok((rows, solution)) = solution else { break };
+                rows.iter().zip(&solution.beta).for_each(|(&r, beta)| dual_coef[(r, pair)] = *beta);
+            }
+            Ok((solutions, dual_coef))
+        })
     }
 
     /// Checks all inputs; returns the bound C_i of each row.

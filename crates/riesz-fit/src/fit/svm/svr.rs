@@ -12,7 +12,7 @@ use crate::fit::task::{
     C, FIXED_KERNEL, FOLDS, FitTask, FittedModel, MAX_ITER, ModelKind, NORMALIZE_Y, OptionalInput,
     OutputType, SEARCH_ROWS, TOL, no_job, with_card_entries,
 };
-use crate::fit::{positive_places, sample_weights};
+use crate::fit::{Penalty, check_dense, positive_places, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, products, select};
@@ -34,13 +34,14 @@ pub(in crate::fit) static SVR: ModelKind = ModelKind {
     help: "ε-insensitive support vector regression",
     predicts: OutputType::Number,
     settings: &[&C, &EPSILON, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &NORMALIZE_Y, &TOL, &MAX_ITER, &BOOTSTRAP],
-    takes: &[OptionalInput::SampleWeight],
+    takes: &[OptionalInput::SampleWeight, OptionalInput::Penalty],
     posterior: false,
     fit: fit_task,
     job: no_job,
 };
 
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
+    task.refuse_refits_with_penalty()?;
     let (y, center, scale) = task.standardised()?;
     let epsilon = task.settings.number(EPSILON.name).unwrap_or(0.1);
     let estimator_with = |kernel: Kernel, c: f64, sample_weight: Option<Vec<f64>>| SupportVectorRegressor {
@@ -56,7 +57,8 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let chosen = search.regression(&Matrix::column_vector(y.clone()), unit, |kernel, c, weights, x, y| {
         Ok(estimator_with(kernel, c, weights).fit_until(x, y.data(), &task.stop)?.model)
     })?;
-    let estimator = estimator_with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    let mut estimator = estimator_with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    estimator.penalty = task.penalty_for(&estimator.kernel)?.map(|penalty| penalty.in_units_of(scale));
     let fit = estimator.fit_until(task.x, &y, &task.stop)?;
     let mut model = fit.model;
     model.rescale(scale, center);
@@ -78,7 +80,8 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     })
 }
 
-/// ε-insensitive support vector regression: `min ½‖f‖² + Σ_i c w_i max(0, |y_i - f(x_i) - b| - epsilon)`.
+/// ε-insensitive support vector regression: `min ½‖f‖² + Σ_i c w_i max(0, |y_i - f(x_i) - b| - epsilon)`,
+/// plus a further penalty if there is one.
 #[derive(Debug, Clone)]
 pub struct SupportVectorRegressor {
     /// The kernel.
@@ -102,6 +105,9 @@ pub struct SupportVectorRegressor {
     /// Whether rows whose coefficients have probably converged are set aside. It changes the time, but not
     /// the optimum.
     pub shrinking: bool,
+    /// A further penalty, for example on Shapley values. Its functionals have one row per row of positive
+    /// weight, all of which become support points.
+    pub penalty: Option<Penalty>,
 }
 
 /// A fitted support vector regression.
@@ -132,6 +138,7 @@ impl SupportVectorRegressor {
             max_iterations: None,
             keep_unfinished: false,
             shrinking: true,
+            penalty: None,
         }
     }
 
@@ -166,16 +173,6 @@ impl SupportVectorRegressor {
             subset = x.select_rows(&rows);
             &subset
         };
-        let problem = Problem {
-            kernel: &self.kernel,
-            x: kept,
-            linear: rows.iter().map(|&r| -y[r]).collect(),
-            epsilon: self.epsilon,
-            lower: rows.iter().map(|&r| -bounds[r]).collect(),
-            upper: select(&bounds, &rows),
-            start: vec![0.0; rows.len()],
-            stop,
-        };
         let settings = SolverSettings {
             tolerance: self.tolerance,
             cache_bytes: self.cache_bytes,
@@ -183,7 +180,37 @@ impl SupportVectorRegressor {
             keep_unfinished: self.keep_unfinished,
             shrinking: self.shrinking,
         };
-        let Solution { beta, intercept, iterations, converged, objective } = solve(problem, settings)?;
+        let solve_with = |kernel: &Kernel, x: &Table, offset: Option<&[f64]>| {
+            let problem = Problem {
+                kernel,
+                x,
+                linear: rows.iter().enumerate().map(|(i, &r)| offset.map_or(0.0, |o| o[i]) - y[r]).collect(),
+                epsilon: self.epsilon,
+                lower: rows.iter().map(|&r| -bounds[r]).collect(),
+                upper: select(&bounds, &rows),
+                start: vec![0.0; rows.len()],
+                stop,
+            };
+            solve(problem, settings)
+        };
+        let (solution, beta) = match &self.penalty {
+            None => {
+                let mut solution = solve_with(&self.kernel, kept, None)?;
+                let beta = std::mem::take(&mut solution.beta);
+                (solution, beta)
+            }
+            Some(penalty) => {
+                check_dense(rows.len(), 4.0, "")?;
+                let (solution, coef) = penalty.fit(self.kernel.gram(kept), 0.5, |penalised| {
+                    let (linear, features) = penalised.as_linear()?;
+                    let solution = solve_with(&linear, &features, Some(&penalised.offset))?;
+                    let dual_coef = Matrix::column_vector(solution.beta.clone());
+                    Ok((solution, dual_coef))
+                })?;
+                (solution, coef.into_data())
+            }
+        };
+        let Solution { intercept, iterations, converged, objective, .. } = solution;
         let (support, coef) = support_vectors(x.rows(), &[(rows, beta)]);
         let mut model =
             KernelExpansion::new(self.kernel.clone(), x.select_rows(&support), coef, vec![intercept])?;
@@ -193,6 +220,7 @@ impl SupportVectorRegressor {
             CardEntry::new("epsilon", self.epsilon),
             CardEntry::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),
         ];
+        model.model_card.extend(self.penalty.iter().flat_map(Penalty::facts));
         Ok(SvrFit { model, support, iterations, converged, objective })
     }
 }
