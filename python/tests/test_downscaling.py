@@ -890,8 +890,10 @@ def test_mediated_targets_are_learnt_through_inducing_points():
         optimizer="fmin_l_bfgs_b", n_hyperparameter_samples=0, row_noise=0.0, n_inducing=8
     ).fit(ROWS, MIXED, **names)
     assert tuned.mediator_ridge_ != sparse.mediator_ridge_
-    with pytest.warns(UserWarning, match="noise of rows is left out"):
-        fixed_process(row_noise=0.1, n_inducing=8).fit(ROWS, MIXED, **names)
+    # Targets with mediators share the noise of rows; its variance is independent noise of each target.
+    rough = fixed_process(row_noise=0.1, mediation_noise=0.0, n_inducing=X).fit(ROWS, MIXED, **names)
+    assert rough.row_noise_ == pytest.approx(0.1)
+    assert np.all(rough.predict(PLACES, return_std=True)[1] > sparse.predict(PLACES, return_std=True)[1])
 
 
 def test_many_rows_are_learnt_from_through_inducing_points():

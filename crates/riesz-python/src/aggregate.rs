@@ -110,6 +110,14 @@ impl Aggregates {
         self.data.largest_mismatch(&fitted)
     }
 
+    /// A warning if the mediators of targets without rows differ in distribution from those of bags.
+    fn mediator_shift(&self, py: Python<'_>, seed: u64) -> PyResult<Option<String>> {
+        let (data, stop) = (Arc::clone(&self.data), Arc::<AtomicBool>::default());
+        let worker_stop = stop.clone();
+        let work = move || data.mediator_shift_warning(seed, worker_stop);
+        interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)
+    }
+
     /// The targets whose mediators are far from the mediators of all bags with rows, by `kernel` in JSON.
     fn far(&self, kernel: &str) -> PyResult<Vec<usize>> {
         Ok(self.data.distant_mediators(&crate::fit::kernel(kernel)?))

@@ -313,6 +313,8 @@ class AggregateGaussianProcess(Downscaled):
         self._training = (tables, start) if points is None and tables.mediated else None
         if self.exact_totals:
             self._check_met(aggregates)
+        shift = aggregates.mediator_shift(seed=0) if tables.mediated else None
+        notes += [] if shift is None else [shift]
         distant_targets = (
             []
             if fitted.mediation is None

@@ -1,9 +1,13 @@
 //! The data of downscaling: rows, the bags that aggregate them, and targets.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use super::mediation::Mediators;
 use super::row_bags::{Bags, TargetUnit, unmatched_targets};
 use crate::checks::{check_finite, check_rows, check_spread, not_negative};
-use crate::error::{Error, Result, sized};
+use crate::discrepancy::{TestSettings, TwoSampleTest};
+use crate::error::{Error, Result, listed, sized};
 use crate::fit::mean_variance_of_sums;
 use crate::kernel::Kernel;
 use crate::linalg::{mean, squared_deviations};
@@ -24,6 +28,11 @@ const MAX_EXACT_BAGS: usize = 4_000;
 /// Maximum number of rows for an exact fit with mediated targets: fits through inducing points then also need
 /// all pairs of rows.
 const MAX_EXACT_MEDIATED_ROWS: usize = 50_000;
+
+/// Minimum and maximum numbers of mediators whose distributions are compared, and the level of the test.
+const MIN_COMPARED: usize = 10;
+const MAX_COMPARED: usize = 300;
+const SHIFT_LEVEL: f64 = 0.01;
 
 /// Maximum of the default number of inducing points.
 const MAX_POINTS: usize = 1_000;
@@ -126,6 +135,45 @@ impl Aggregates {
         let similarity = kernel.cross_gram(&mediators.targets, &mediators.bags);
         let is_far = |t: &usize| similarity.row(*t).iter().all(|k| *k < DISTANT_KERNEL_VALUE * max_value);
         unmatched_targets(&self.bag_of_target).into_iter().filter(is_far).collect()
+    }
+
+    /// A warning if the mediators of targets without rows and those of bags with rows differ in distribution,
+    /// by a two-sample test with MMD² at level 0.01; it names the columns that differ. The regression on
+    /// mediators then predicts where it has few observations. At most 300 rows of each are compared, which
+    /// `seed` draws; fewer than 10 are not compared.
+    ///
+    /// # Errors
+    /// As [`TwoSampleTest::run`].
+    pub fn mediator_shift_warning(&self, seed: u64, stop: Arc<AtomicBool>) -> Result<Option<String>> {
+        let Some(mediators) = &self.mediators else { return Ok(None) };
+        let targets = mediators.targets.select_rows(&unmatched_targets(&self.bag_of_target));
+        if mediators.bags.rows().min(targets.rows()) < MIN_COMPARED {
+            return Ok(None);
+        }
+        let sample = |rows: &Table| rows.select_rows(&rows.sample_rows(MAX_COMPARED, seed));
+        let settings = TestSettings { permutations: 999, seed, stop, ..TestSettings::default() };
+        let test = TwoSampleTest { settings, ..TwoSampleTest::default() };
+        let result = test.run(&sample(&mediators.bags), &sample(&targets))?;
+        let (Some(pvalue), Some(attributions)) = (result.pvalue, result.attributions) else {
+            return Ok(None);
+        };
+        if pvalue > SHIFT_LEVEL {
+            return Ok(None);
+        }
+        let adjusted = attributions.significance.as_ref().map(|significance| &significance.adjusted);
+        let differs = |k: &usize| adjusted.is_some_and(|pvalues| pvalues[*k] <= SHIFT_LEVEL);
+        let order = attributions.order();
+        let mut players: Vec<usize> = order.iter().copied().filter(differs).collect();
+        if players.is_empty() {
+            players.extend(order.first());
+        }
+        let names =
+            listed(players.iter().map(|&k| format!("'{}'", attributions.explanation.players[k].name)));
+        Ok(Some(format!(
+            "the mediators of targets without rows differ in distribution from those of bags with rows (MMD \
+             test, p = {pvalue:.3}), mainly in {names}: the regression on mediators has few bags like some \
+             targets"
+        )))
     }
 
     /// Entries of the model card: the numbers of bags and of targets.

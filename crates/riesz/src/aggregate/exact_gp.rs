@@ -14,7 +14,6 @@
 //! targets by `C a`. Sources: Chau 2023, chapter 3, for the mean and covariance, and its appendix A.6.2 for
 //! the noise of rows. The term ω²S is ours.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use super::aggregate_data::Aggregates;
@@ -22,7 +21,7 @@ use super::aggregate_fit::AggregateFit;
 use super::bag_gram::BagRows;
 use super::mediation::{Mediation, regresses_targets};
 use super::observation_operator::ObservationOperator;
-use super::row_bags::TargetUnit;
+use super::row_bags::{TargetUnit, bag_overlaps};
 use crate::checks::{not_negative, positive};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
@@ -382,22 +381,6 @@ fn noisy_targets(operator: &ObservationOperator, data: &Aggregates) -> impl Iter
     (0..data.bag_of_target.len())
         .filter(move |&t| no_regression || data.bag_of_target[t].is_some())
         .map(move |t| ties + t)
-}
-
-/// Returns `PᵀP` (bags × bags): the sums of squared weights on the diagonal, and the sums of products of the
-/// weights of shared rows off it.
-fn bag_overlaps(weights: &Sparse) -> Result<Sparse> {
-    let mut row_memberships: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.rows()];
-    for b in 0..weights.cols() {
-        weights.column(b).for_each(|(i, w)| row_memberships[i].push((b, w)));
-    }
-    let mut columns: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); weights.cols()];
-    for memberships in &row_memberships {
-        for (b, w) in memberships {
-            memberships.iter().for_each(|(c, w2)| *columns[*b].entry(*c).or_default() += w * w2);
-        }
-    }
-    Sparse::from_columns(weights.cols(), columns)
 }
 
 /// Returns the error for a singular covariance, which names the two targets or ties with the largest

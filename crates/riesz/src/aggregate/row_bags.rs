@@ -1,5 +1,7 @@
 //! Bags of rows with weights.
 
+use std::collections::BTreeMap;
+
 use crate::error::{Error, Result, sized};
 use crate::linalg::Sparse;
 
@@ -114,4 +116,20 @@ pub(super) fn check_bag_number(target: usize, bag: Option<usize>, bags: usize) -
     let Some(unknown) = bag.filter(|b| *b >= bags) else { return Ok(()) };
     let allowed = format!("there are {bags} bags, numbered from 0");
     Err(Error::parameter(format!("bag of target {}", target + 1), unknown, allowed))
+}
+
+/// Returns `PᵀP` (bags × bags): the sums of squared weights on the diagonal, and the sums of products of the
+/// weights of shared rows off it.
+pub(super) fn bag_overlaps(weights: &Sparse) -> Result<Sparse> {
+    let mut row_memberships: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.rows()];
+    for b in 0..weights.cols() {
+        weights.column(b).for_each(|(i, w)| row_memberships[i].push((b, w)));
+    }
+    let mut columns: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); weights.cols()];
+    for memberships in &row_memberships {
+        for (b, w) in memberships {
+            memberships.iter().for_each(|(c, w2)| *columns[*b].entry(*c).or_default() += w * w2);
+        }
+    }
+    Sparse::from_columns(weights.cols(), columns)
 }

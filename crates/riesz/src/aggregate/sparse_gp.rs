@@ -31,6 +31,7 @@ use super::aggregate_data::aligned_points;
 use super::bag_gram::BagRows;
 use super::mediation::Mediation;
 use super::observation_operator::ObservationOperator;
+use super::row_bags::bag_overlaps;
 use crate::checks::{check_finite, has_spread, not_negative};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
@@ -89,8 +90,9 @@ pub struct SparseAggregateProcess {
     /// The variance > 0 of the noise of every target, in squared units of the standardised target. Tuning
     /// starts here.
     pub noise: f64,
-    /// The variance > 0 of independent noise of single rows, in the same units. Tuning starts here. `None`
-    /// for no noise of rows.
+    /// The variance > 0 of independent noise of single rows, in the same units. Tuning starts here. Targets
+    /// of an operator share this noise; each target then has its variance as independent noise. `None` for
+    /// no noise of rows.
     pub row_noise: Option<f64>,
     /// The factor > 0 of the covariance of the regression on mediators, for [`fit_data`](Self::fit_data), in
     /// the units of the noise. The diagonal of the product is independent noise of each target. Tuning starts
@@ -204,11 +206,11 @@ struct SparseTargets {
     values: Vec<f64>,
     /// Known variances of the targets' errors.
     known_noise: Vec<f64>,
-    /// For each target the sum of its weights, and a factor in its noise variance. For the row noise, the
-    /// factor is the sum of squared weights; for the mediation noise, the variance of the regression at the
-    /// target.
+    /// For each target the sum of its weights.
     weight_sums: Vec<f64>,
-    noise_factors: Vec<f64>,
+    /// For each target the factors of the row noise and of the mediation noise in its noise variance: the sum
+    /// of squared weights of rows, and the variance of the regression at the target.
+    noise_factors: [Vec<f64>; 2],
     /// The squared unit of kernel and noise.
     variance: f64,
     rows: BagRows,
@@ -224,7 +226,7 @@ impl SparseTargets {
             values: select(&self.values, bags),
             known_noise: select(&self.known_noise, bags),
             weight_sums: select(&self.weight_sums, bags),
-            noise_factors: select(&self.noise_factors, bags),
+            noise_factors: self.noise_factors.each_ref().map(|factors| select(factors, bags)),
             variance: self.variance,
             rows: self.rows.select_bags(bags),
             points: self.points.clone(),
@@ -310,8 +312,7 @@ impl SparseAggregateProcess {
     /// JM and J².
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::Parameter`] with noise of rows, which the targets of an operator
-    /// share.
+    /// As [`fit`](Self::fit).
     pub fn fit_through(
         &self,
         x: &Table,
@@ -477,32 +478,37 @@ impl SparseAggregateProcess {
             false => vec![0.0; self.kernel.parameters().len()],
         };
         gradient.push(noises[0] * state.grad_noise.iter().sum::<f64>());
-        if self.row_noise.or(self.mediation_noise).is_some() {
-            gradient.push(noises[1] * dot(&state.grad_noise, &targets.noise_factors));
+        for (noise, factors) in noises[1..].iter().zip(&targets.noise_factors) {
+            if *noise > 0.0 {
+                gradient.push(noise * dot(&state.grad_noise, factors));
+            }
         }
         *cached_features = (!slopes).then_some(features);
         Ok((state.value, gradient))
     }
 
-    /// Returns the kernel, and the noise variances of targets and of rows or mediation, in the target's
+    /// Returns the kernel, and the noise variances of targets, of rows and of mediation, in the target's
     /// units.
-    fn hyperparameters(&self, targets: &SparseTargets, theta: &[f64]) -> (Kernel, [f64; 2]) {
+    fn hyperparameters(&self, targets: &SparseTargets, theta: &[f64]) -> (Kernel, [f64; 3]) {
         let mut reader = ThetaReader::new(theta);
         let kernel = reader.kernel(&self.kernel);
-        let noise = reader.take(theta.len() - self.kernel.parameters().len());
-        let noise = [0, 1].map(|i| noise.get(i).map_or(0.0, |v| targets.variance * v.exp()));
-        (targets.variance * kernel, noise)
+        let noises = self.noises().map(|(_, noise)| noise.map_or(0.0, |_| targets.variance * reader.exp()));
+        reader.finish();
+        (targets.variance * kernel, noises)
     }
 
     fn state(
         &self,
         targets: &SparseTargets,
         kernel: &Kernel,
-        [noise, other_noise]: [f64; 2],
+        [noise, row_noise, mediation_noise]: [f64; 3],
         features: &BagFeatures,
     ) -> Result<CollapsedEvidence> {
-        let factors = targets.noise_factors.iter().zip(&targets.known_noise);
-        let noise: Vec<f64> = factors.map(|(s, known)| noise + other_noise * s + known).collect();
+        let [row_factors, mediation_factors] = &targets.noise_factors;
+        let factors = row_factors.iter().zip(mediation_factors).zip(&targets.known_noise);
+        let noise: Vec<f64> = factors
+            .map(|((rows, mediation), known)| noise + row_noise * rows + mediation_noise * mediation + known)
+            .collect();
         CollapsedEvidence::new(kernel, targets, features, self.approximation, &noise, self.mean)
     }
 
@@ -543,10 +549,6 @@ impl SparseAggregateProcess {
         if let Some(operator) = operator {
             sized("the operator", "rows", bags.count(), operator.bags(), "one per bag")?;
         }
-        if let Some(noise) = self.row_noise.filter(|_| operator.is_some()) {
-            let allowed = "targets of an observation operator share the noise of rows: leave it out";
-            return Err(Error::parameter("row_noise", noise, allowed));
-        }
         if let Some(noise) = self.mediation_noise.filter(|_| operator.is_none()) {
             let allowed = "targets that are bags with rows have no mediation: leave it out";
             return Err(Error::parameter("mediation_noise", noise, allowed));
@@ -567,14 +569,18 @@ impl SparseAggregateProcess {
         crate::memory::check_allocation("number of inducing points", points.rows(), numbers_per_point)?;
         let weights = bags.weights();
         let mut weight_sums = weights.column_sums();
-        let mut noise_factors =
+        let mut row_factors: Vec<f64> =
             (0..bags.count()).map(|b| weights.column(b).map(|(_, w)| w * w).sum()).collect();
+        let mut mediation_factors = vec![0.0; values.len()];
         if let Some(operator) = operator {
             weight_sums = operator.transpose_times_vector(weight_sums);
-            let regression_variance = |t: usize| {
-                operator.regression_covariance().map_or(0.0, |covariance| covariance[(t, t)].max(0.0))
+            row_factors = match self.row_noise {
+                Some(_) => operator.matrix().column_dots(&bag_overlaps(weights)?.matmul(&operator.matrix())),
+                None => vec![0.0; values.len()],
             };
-            noise_factors = (0..values.len()).map(regression_variance).collect();
+            if let Some(covariance) = operator.regression_covariance() {
+                mediation_factors = covariance.diagonal().map(|variance| variance.max(0.0)).collect();
+            }
         }
         let variance = if self.normalize { target_variance(values, &weight_sums, self.mean)? } else { 1.0 };
         let known_noise = self.known_noise.clone().unwrap_or_else(|| vec![0.0; values.len()]);
@@ -584,7 +590,7 @@ impl SparseAggregateProcess {
             values: values.to_vec(),
             known_noise,
             weight_sums,
-            noise_factors,
+            noise_factors: [row_factors, mediation_factors],
             variance,
             rows,
             points,
@@ -595,14 +601,12 @@ impl SparseAggregateProcess {
     fn result(
         &self,
         targets: &SparseTargets,
-        (kernel, [noise, other_noise]): (Kernel, [f64; 2]),
+        (kernel, [noise, row_noise, mediation_noise]): (Kernel, [f64; 3]),
         features: &BagFeatures,
         state: &CollapsedEvidence,
         optimum: SearchResult,
         tuned: bool,
     ) -> Result<SparseAggregateFit> {
-        let [row_noise, mediation_noise] = [self.row_noise, self.mediation_noise]
-            .map(|noise| if noise.is_some() { other_noise } else { 0.0 });
         let bags = targets.values.len();
         let fitted =
             (0..bags).map(|b| state.mean * targets.weight_sums[b] + dot(features.phi.row(b), &state.alpha));
@@ -719,7 +723,7 @@ mod tests {
             ObservationOperator::new(&bags, &bag_of_target, Some((&mediation, &mediators))).unwrap();
         let points = x.select_rows(&(0..12).map(|i| 6 * i).collect::<Vec<_>>());
         let mut process = SparseAggregateProcess::new(Kernel::gaussian(&[0.8, 1.3]), points);
-        process.mediation_noise = Some(0.2);
+        (process.row_noise, process.mediation_noise) = (Some(0.3), Some(0.2));
         let z: Vec<f64> = (0..7).map(|t| value(11 * t).sin()).collect();
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         let mut targets = process.check(&x, &bags, Some(&operator), &z).unwrap();

@@ -938,3 +938,35 @@ fn defaults_and_warnings_follow_from_the_data() {
     );
     assert_eq!([usual_points(4_000, 4_000), usual_points(4_001, 4_001)], [None, Some(1_000)]);
 }
+
+/// A shift of the mediators of targets without rows is found at the stated level, and the shifted column is
+/// named.
+#[test]
+fn shifts_of_mediators_are_named() {
+    let (n_bags, n_targets) = (40, 40);
+    let warning = |seed: u64, shift: f64| {
+        let mut stream = Stream(seed * 7919 + 13);
+        let mut normal = |count: usize, add: f64| {
+            let rows: Vec<[f64; 2]> = (0..count).map(|_| [stream.normal(), stream.normal() + add]).collect();
+            Table::from_rows(&rows).unwrap()
+        };
+        let bags =
+            Bags::new(&(0..2 * n_bags).map(|i| i / 2).collect::<Vec<_>>(), n_bags, None, TargetUnit::Mean);
+        let data = Aggregates {
+            bag_of_target: vec![None; n_targets],
+            mediators: Some(Mediators {
+                bags: normal(n_bags, 0.0),
+                targets: normal(n_targets, shift),
+                totals: None,
+            }),
+            ..Aggregates::matched(table(0, 2 * n_bags, 2), bags.unwrap(), vec![0.0; n_targets])
+        };
+        data.mediator_shift_warning(seed, Arc::default()).unwrap()
+    };
+    let false_warnings = (0..60).filter(|&seed| warning(seed, 0.0).is_some()).count();
+    assert!(false_warnings <= 4, "{false_warnings}");
+    for seed in 0..5 {
+        let text = warning(seed, 1.5).unwrap();
+        assert!(text.contains("'x1'") && !text.contains("'x0'") && text.contains("p = 0.0"), "{text}");
+    }
+}

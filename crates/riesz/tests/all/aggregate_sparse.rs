@@ -451,7 +451,9 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
     let mut stream = Stream(9);
     let z: Vec<f64> = (0..8).map(|_| stream.normal()).collect();
     for centered in [true, false] {
-        for (mean, mediation_noise) in [(None, 0.0), (Some(0.3), 0.0), (None, 0.4)] {
+        for (mean, mediation_noise, row_noise) in
+            [(None, 0.0, 0.0), (Some(0.3), 0.0, 0.0), (None, 0.4, 0.0), (None, 0.4, 0.7), (None, 0.0, 0.7)]
+        {
             let mediation = Mediation { centered, ..Mediation::new(Kernel::gaussian(&[1.0; 2]), 0.02) };
             let mediators = Mediators { bags: coarse(300, 9), targets: coarse(400, 8), totals: None };
             let known: Vec<f64> = (0..8).map(|t| 0.01 * t as f64).collect();
@@ -461,13 +463,24 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
                 mediators: Some(mediators.clone()),
                 ..Aggregates::matched(x.clone(), bags.clone(), z.clone())
             };
-            // The uncertainty of mediation counts as known noise of each target.
+            // The uncertainty of mediation and the noise of rows count as known noise of each target.
             let operator =
                 ObservationOperator::new(&bags, &bag_of_target, Some((&mediation, &mediators))).unwrap();
-            let of_mediation =
-                |t: usize| known[t] + mediation_noise * operator.regression_covariance().unwrap()[(t, t)];
+            let row_weights = |t: usize| {
+                let mut sums = vec![0.0; x.rows()];
+                for bag in 0..9 {
+                    let share = operator.matrix()[(bag, t)];
+                    bags.weights().column(bag).for_each(|(i, w)| sums[i] += share * w);
+                }
+                sums.iter().map(|w| w * w).sum::<f64>()
+            };
+            let known_noise = |t: usize| {
+                known[t]
+                    + mediation_noise * operator.regression_covariance().unwrap()[(t, t)]
+                    + row_noise * row_weights(t)
+            };
             let data =
-                Aggregates { target_noise: Some((0..8).map(of_mediation).collect()), ..mediated.clone() };
+                Aggregates { target_noise: Some((0..8).map(known_noise).collect()), ..mediated.clone() };
             let exact = AggregateGaussianProcess {
                 prior_mean: mean,
                 normalize_y: false,
@@ -479,8 +492,9 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
             (process.noise, process.mean, process.normalize) = (0.2, mean, false);
             (process.mediation, process.tune) = (Some(mediation), TunedParameters::Nothing);
             process.mediation_noise = Some(mediation_noise).filter(|noise| *noise > 0.0);
+            process.row_noise = Some(row_noise).filter(|noise| *noise > 0.0);
             let fit = process.fit_data(&mediated).unwrap();
-            assert_eq!(fit.mediation_noise, mediation_noise);
+            assert_eq!((fit.mediation_noise, fit.row_noise), (mediation_noise, row_noise));
             assert!(
                 (fit.log_marginal_likelihood - exact.log_marginal_likelihood).abs() < 1e-6
                     && fit.evidence_error == 0.0
@@ -502,7 +516,7 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
 #[test]
 fn mismatched_operators_are_refused() {
     let (x, bags, _, _, z) = problem(TargetUnit::Mean);
-    let mut process = SparseAggregateProcess::new(kernel(), table(100, 5, 3));
+    let process = SparseAggregateProcess::new(kernel(), table(100, 5, 3));
     let three_bags = Bags::new(&[0, 1, 2], 3, None, TargetUnit::Mean).unwrap();
     let operator = ObservationOperator::new(&three_bags, &[Some(1); 9], None).unwrap();
     let error = process.fit_through(&x, &bags, &operator, &z).unwrap_err().to_string();
@@ -510,10 +524,6 @@ fn mismatched_operators_are_refused() {
     let operator = ObservationOperator::new(&bags, &[Some(1), Some(2)], None).unwrap();
     assert!(
         process.fit_through(&x, &bags, &operator, &z).unwrap_err().to_string().contains("list of targets")
-    );
-    process.row_noise = Some(0.1);
-    assert!(
-        process.fit_through(&x, &bags, &operator, &z[..2]).unwrap_err().to_string().contains("row_noise")
     );
 }
 
@@ -545,7 +555,8 @@ fn tuning_alternates_between_mediators_and_kernel() {
     assert!(process.fit_data(&data).unwrap_err().to_string().contains("regressed on mediators"));
     process.mediation = Some(start.clone());
     process.row_noise = Some(0.1);
-    assert!(process.fit_data(&data).unwrap().warnings.iter().any(|w| w.contains("noise of rows")));
+    let noisy = process.fit_data(&data).unwrap();
+    assert!(noisy.row_noise > 0.0 && noisy.theta.len() == fit.theta.len() + 1, "{}", noisy.row_noise);
     process.row_noise = None;
     process.priors = false;
     assert_eq!(process.fit_data(&data).unwrap().mediation, Some(start));

@@ -1,6 +1,8 @@
 //! The common part of `downscale fit` and `downscale check`: fits a Gaussian process to tables of rows and
 //! bags.
 
+use std::sync::Arc;
+
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Approximation, Conventions, DEFAULT_KERNEL, LeaveOneOut, Mediation,
     SparseAggregateProcess, TargetUnit, Tuning, inducing_points,
@@ -281,7 +283,7 @@ impl Learn {
         })
         .map_err(|error| aggregated.named(error))?;
         if let Some(mediation) = process.mediation.filter(|_| data.mediated() > 0) {
-            fit.model.model_card.extend(aggregated.mediation_entries(mediation, fit.variance, console));
+            fit.model.model_card.extend(aggregated.mediation_entries(mediation, fit.variance, console)?);
         }
         let left_out = (data.targets.len() > 1).then(|| fit.leave_one_out()).transpose()?;
         let fitted = fit.fitted();
@@ -327,7 +329,7 @@ impl Learn {
         let fit = with_progress(console, &message, &process.progress, || process.fit_data(data));
         let mut fit = fit.map_err(|error| aggregated.named(error))?;
         if let Some(mediation) = fit.mediation.take() {
-            fit.model.model_card.extend(aggregated.mediation_entries(mediation, 1.0, console));
+            fit.model.model_card.extend(aggregated.mediation_entries(mediation, 1.0, console)?);
         }
         fit.warnings.iter().for_each(|warning| console.warn(warning));
         let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
@@ -348,8 +350,16 @@ impl Aggregated {
     }
 
     /// Model card entries for the regression on mediators, in squared units of the targets. Warns of distant
-    /// mediators, whose targets are predicted badly.
-    fn mediation_entries(&self, mediation: Mediation, variance: f64, console: &Console) -> [CardEntry; 2] {
+    /// mediators, whose targets are predicted badly, and of a shift of mediators.
+    fn mediation_entries(
+        &self,
+        mediation: Mediation,
+        variance: f64,
+        console: &Console,
+    ) -> Result<[CardEntry; 2]> {
+        if let Some(warning) = self.data.mediator_shift_warning(0, Arc::default())? {
+            console.warn(warning);
+        }
         let distant_bags =
             self.data.distant_mediators(&mediation.kernel).into_iter().map(|t| self.targets[t].clone());
         let distant_bags: Vec<String> = distant_bags.collect();
@@ -362,10 +372,10 @@ impl Aggregated {
             ));
         }
         let scaled = mediation.scale_units(variance);
-        [
+        Ok([
             CardEntry::new("kernel of mediators", scaled.kernel.formula()),
             CardEntry::measured("ridge of mediators", scaled.ridge),
-        ]
+        ])
     }
 }
 

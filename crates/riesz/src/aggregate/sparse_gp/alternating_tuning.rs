@@ -33,8 +33,8 @@ impl SparseAggregateProcess {
     /// With [`tune`](field@Self::tune) and [`priors`](Self::priors), kernel and ridge of the mediators
     /// minimise the loss on left-out bags under the current kernel of rows. This alternates, at most three
     /// times, with the tuning of all other parameters. The uncertainty of the regression is independent noise
-    /// of each target ([`mediation_noise`](Self::mediation_noise)). Unless the targets are exactly the bags
-    /// in their order, [`row_noise`](Self::row_noise) is ignored with a warning.
+    /// of each target ([`mediation_noise`](Self::mediation_noise)), and so is the noise of rows
+    /// ([`row_noise`](Self::row_noise)), which targets with mediators share.
     ///
     /// # Errors
     /// As [`fit`](Self::fit) and [`ObservationOperator::new`].
@@ -49,15 +49,10 @@ impl SparseAggregateProcess {
                 "inducing points need row embeddings as the response: regress these, or use an exact fit";
             return Err(Error::parameter("response that is regressed on mediators", "targets", allowed));
         }
-        let mut fit = match data.mediated() > 0 && self.tune != TunedParameters::Nothing && self.priors {
-            true => process.tune_alternately(data)?,
-            false => process.fit_mediated(data, process.parameters())?,
-        };
-        if self.row_noise.is_some() {
-            let warning = "noise of rows is left out: targets share it through the observation operator";
-            fit.warnings.push(warning.into());
+        match data.mediated() > 0 && self.tune != TunedParameters::Nothing && self.priors {
+            true => process.tune_alternately(data),
+            false => process.fit_mediated(data, process.parameters()),
         }
-        Ok(fit)
     }
 
     /// Returns this process with the known noise of the data, and without noises that these do not have.
@@ -65,7 +60,6 @@ impl SparseAggregateProcess {
         Self {
             known_noise: data.target_noise.clone(),
             mediation_noise: self.mediation_noise.filter(|_| data.mediated() > 0),
-            row_noise: self.row_noise.filter(|_| targets_are_bags(data)),
             ..self.clone()
         }
     }
