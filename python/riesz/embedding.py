@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._data.parameters import check_optimizer, issue_warnings, positive_number
+from ._data.parameters import check_optimizer, issue_warnings, positive_number, whole_number
 from ._data.table_columns import Rows, read
 from ._data.types import ColumnChoices, KernelLike, MatrixLike, Optimizer, PositiveOrAuto
 from ._data.validation import as_numbers, collected, is_numbered, select_columns
@@ -245,6 +245,58 @@ class ConditionalMean(BaseEstimator):
         array of shape (rows, rows)
         """
         return self._fitted().residual_covariance(self._rows(X, "X"))
+
+    def next_evaluations(
+        self, model: Any, X: MatrixLike, k: int = 1, *, noise: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Chooses the training rows of Y at which to evaluate an expensive f next: Bayesian quadrature with
+        respect to conditional distributions.
+
+        ``expectation(model, X, return_std=True)`` estimates ``E[f(Y) | X = x]`` from a Gaussian process that
+        is fitted to few evaluations of f. Each choice reduces the variance from the process the most, given
+        those before it.
+
+        Parameters
+        ----------
+        model : fitted model with ``return_cov``, such as a Gaussian process
+            The process of f so far.
+        X : array or data frame of shape (rows, d)
+            The rows at which expectations are of interest.
+        k : int, default 1
+            Number of rows to choose. There are fewer where further ones reduce nothing.
+        noise : float, optional
+            Variance of the error of an evaluation; by default the ``noise_`` of the model, or 0.
+
+        Returns
+        -------
+        rows : array of shape (k,)
+            Numbers of training rows.
+        std : array of shape (k,)
+            Root mean square over X of the standard deviation from the process that remains after each
+            evaluation.
+
+        Examples
+        --------
+        >>> import numpy as np, riesz
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-2, 2, size=(100, 1))
+        >>> Y = X + 0.3 * rng.normal(size=(100, 1))
+        >>> embedding = riesz.ConditionalMean().fit(X, Y)
+        >>> process = riesz.GaussianProcessRegressor(random_state=0).fit(Y[:5], np.sin(Y[:5, 0]))
+        >>> rows, std = embedding.next_evaluations(process, [[1.0]], k=3)
+        >>> bool(std[2] < std[0])
+        True
+        """
+        _, covariance = self._values(model, with_covariance=True)
+        if covariance is None:
+            raise ValueError("model: it needs a posterior covariance, such as that of a Gaussian process")
+        if noise is None:
+            noise = getattr(model, "noise_", None) or 0.0
+        chosen = self._fitted().next_evaluations(
+            self._rows(X, "X"), covariance, float(noise), whole_number("k", k, 1)
+        )
+        rows, variances = zip(*chosen) if chosen else ((), ())
+        return np.array(rows, dtype=int), np.sqrt(np.array(variances, dtype=float))
 
     def mmd(
         self, X: MatrixLike, other: MatrixLike | None = None, *, sample: MatrixLike | None = None

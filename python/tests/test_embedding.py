@@ -173,3 +173,51 @@ def test_invalid_rows_and_functions_are_refused():
         embedding.mmd(Z, Z, sample=Y)
     with pytest.raises(ValueError, match="X has 1 columns"):
         embedding.weights(Z[:, :1])
+
+
+def test_next_evaluations_reduce_the_variance_of_expectations_the_most():
+    rng = np.random.default_rng(12)
+    X = rng.uniform(-2, 2, size=(40, 1))
+    Y = np.hstack([X + 0.4 * rng.normal(size=(40, 1)), rng.normal(size=(40, 1))])
+    embedding = riesz.ConditionalMean(ridge=0.01, optimizer=None).fit(X, Y)
+    kernel, places = riesz.kernels.RBF([0.7, 1.2]), np.array([[0.5], [-1.0]])
+    options = dict(optimizer=None, normalize_y=False, alpha=1e-3)
+
+    def variance(rows):
+        """Mean variance of the expectations from a process with evaluations in these rows."""
+        process = riesz.GaussianProcessRegressor(kernel, **options).fit(Y[rows], np.zeros(len(rows)))
+        _, cov = process.predict(Y, return_cov=True)
+        w = embedding.weights(places)
+        return np.mean(np.einsum("xi,ij,xj->x", w, cov, w)), process
+
+    rows = [0, 1, 2]
+    _, process = variance(rows)
+    chosen, std = embedding.next_evaluations(process, places, k=4)
+    for row, remaining in zip(chosen, std):
+        by_row = [variance([*rows, j])[0] for j in range(40)]
+        assert np.argmin(by_row) == row
+        np.testing.assert_allclose(remaining**2, by_row[row], rtol=1e-6)
+        rows.append(row)
+    # The integral of a smooth function from 12 evaluations, against 12 draws of Monte Carlo.
+    f = lambda y: np.sin(2 * y[:, 0]) + y[:, 1] ** 2
+    exact = embedding.expectation(f, places)
+    rows = [0, 1, 2]
+    chosen, _ = embedding.next_evaluations(process, places, k=9, noise=1e-3)
+    process = riesz.GaussianProcessRegressor(kernel, **options).fit(
+        Y[[*rows, *chosen]], f(Y[[*rows, *chosen]])
+    )
+    quadrature = np.abs(embedding.expectation(process, places) - exact).mean()
+    error = [
+        np.abs(embedding.weights(places)[:, draws] @ f(Y[draws]) * 40 / 12 - exact).mean()
+        for draws in (rng.choice(40, 12, replace=False) for _ in range(200))
+    ]
+    assert quadrature < 0.25 * np.mean(error), (quadrature, np.mean(error))
+    for arguments, words in [
+        ((np.sin, places), "posterior covariance"),
+        ((process, places[:0]), "row is"),
+        ((process, places, 0), "k = 0"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            embedding.next_evaluations(*arguments)
+    with pytest.raises(ValueError, match="noise = -1"):
+        embedding.next_evaluations(process, places, noise=-1.0)

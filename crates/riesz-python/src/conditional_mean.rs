@@ -146,6 +146,19 @@ impl ConditionalMeanModel {
         Ok((array(py, result.means)?, array(py, result.residual)?, result.variances, of_functions))
     }
 
+    /// The training rows of Y at which to evaluate a function next, each with the mean variance that remains.
+    fn next_evaluations(
+        &self,
+        py: Python<'_>,
+        x: NamedRows<'_>,
+        covariance: PyReadonlyArray2<'_, f64>,
+        noise: f64,
+        count: usize,
+    ) -> PyResult<Vec<(usize, f64)>> {
+        let covariance = from_array(&covariance);
+        self.evaluate(py, x, move |fit, x| fit.next_evaluations(x, &covariance, noise, count))
+    }
+
     /// The discrepancies between embeddings, rows × other rows.
     fn discrepancy<'py>(
         &self,

@@ -33,14 +33,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::checks::{check_overflow, check_range, positive};
+use crate::checks::{check_overflow, check_range, not_negative, positive};
 use crate::control::{Progress, RunControl};
 use crate::discrepancy::default_kernel;
 use crate::error::{Error, Result, sized};
 use crate::gp::hyperparameters::{HyperParameter, log_values};
 use crate::gp::search::{best_search, maximise_posterior};
 use crate::kernel::{ColumnScaling, Kernel, Parameter};
-use crate::linalg::{Cholesky, Matrix, dot, mean};
+use crate::linalg::{Cholesky, Matrix, add_multiple, dot, mean};
 use crate::table::Table;
 
 /// The ridge λ at which tuning starts.
@@ -383,6 +383,11 @@ fn center(gram: &mut Matrix) {
     }
 }
 
+/// The mean of the squares in a column.
+fn mean_of_squares(matrix: &Matrix, column: usize) -> f64 {
+    (0..matrix.rows()).map(|i| matrix[(i, column)].powi(2)).sum::<f64>() / matrix.rows() as f64
+}
+
 impl ConditionalMeanFit {
     /// The weights of the training rows at each row of `x`, rows × n. Columns are matched by name. Cost
     /// O(n²) per row.
@@ -442,6 +447,66 @@ impl ConditionalMeanFit {
             variances: (0..values.cols()).map(variance).collect(),
             of_functions,
         })
+    }
+
+    /// The training rows of Y at which to evaluate an expensive f next, for its expectations at the rows of
+    /// `x`: Bayesian quadrature with respect to conditional distributions. f is a Gaussian process with the
+    /// posterior `covariance` at the training rows (n × n), and a new evaluation has an error of variance
+    /// `noise` ≥ 0. Each choice reduces the mean of `w(x)ᵀK̄ w(x)` over the rows of `x` the most, given those
+    /// before it, and comes with the mean that remains. The reduction needs no values of f. Cost
+    /// O(n² (rows + count)).
+    ///
+    /// # Errors
+    /// As [`weights`](Self::weights); [`Error::Shape`]; [`Error::Parameter`] for negative noise;
+    /// [`Error::TooFew`] without rows.
+    pub fn next_evaluations(
+        &self,
+        x: &Table,
+        covariance: &Matrix,
+        noise: f64,
+        count: usize,
+    ) -> Result<Vec<(usize, f64)>> {
+        let n = self.rows[0].rows();
+        sized("the covariance of the function", "entries", n * n, covariance.data().len(), "one per pair")?;
+        not_negative("noise", noise, "a variance is not negative")?;
+        if x.rows() == 0 {
+            return Err(Error::too_few("the table of rows of X", 1, "row is"));
+        }
+        let weights = self.weights(x)?;
+        let products = weights.matmul(covariance);
+        let square = |i: usize| dot(products.row(i), weights.row(i));
+        let mut variance = mean(&(0..x.rows()).map(square).collect::<Vec<_>>());
+        // Rows: the covariances of the expectations, and of f at the chosen rows, with f at all rows.
+        let (mut of_expectations, mut prior_variances) =
+            (products, covariance.diagonal().map(|v| v.max(0.0)).collect::<Vec<f64>>());
+        let smallest = 1e-12 * prior_variances.iter().fold(0.0, |largest: f64, v| largest.max(*v));
+        let mut directions: Vec<Vec<f64>> = Vec::new();
+        let mut chosen = Vec::new();
+        for _ in 0..count {
+            let reduction = |j: usize| match prior_variances[j] + noise {
+                v if v > smallest => mean_of_squares(&of_expectations, j) / v,
+                _ => 0.0,
+            };
+            let reductions: Vec<f64> = (0..n).map(reduction).collect();
+            let Some(best) = (0..n).max_by(|i, j| reductions[*i].total_cmp(&reductions[*j])) else { break };
+            if reductions[best] <= 0.0 {
+                break;
+            }
+            // A step of the Cholesky factorisation with pivot `best`.
+            let scale = 1.0 / (prior_variances[best] + noise).sqrt();
+            let mut direction = covariance.row(best).to_vec();
+            directions.iter().for_each(|d| add_multiple(&mut direction, -d[best], d));
+            direction.iter_mut().for_each(|v| *v *= scale);
+            for i in 0..of_expectations.rows() {
+                let factor = of_expectations[(i, best)] * scale;
+                add_multiple(of_expectations.row_mut(i), -factor, &direction);
+            }
+            prior_variances.iter_mut().zip(&direction).for_each(|(v, d)| *v = (*v - d * d).max(0.0));
+            variance -= reductions[best];
+            chosen.push((best, variance.max(0.0)));
+            directions.push(direction);
+        }
+        Ok(chosen)
     }
 
     /// The maximum mean discrepancy `‖μ(x) - μ(x')‖` between the embeddings at each row of `x` and at each
