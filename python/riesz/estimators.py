@@ -1336,6 +1336,9 @@ class _Tuned:
         return isinstance(self.kernel, str) and self.kernel == "auto"
 
     def _seed(self):
+        if self.random_state is None and not self.n_restarts_optimizer:
+            # The rows of tuning and the samples of hyper-parameters do not vary from fit to fit.
+            return 0
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _tune(self, model, X, names, target, **settings):
@@ -1356,6 +1359,10 @@ class _Tuned:
         # Classifiers through landmarks have the kernel's own profile.
         settings["rougher_profiles"] = self._is_automatic() and getattr(self, "n_landmarks", None) is None
         settings["restarts"] = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
+        if self.optimizer is not None and settings.get("n_landmarks") is None:
+            count = self.n_tuning_rows
+            rows = max(len(X), 10) if count is None else whole_number("n_tuning_rows", count, 10)
+            settings["search_rows"] = rows
         fit = self._fit(
             model, self._start(X, names), names, X, target, seed=self._seed(), stacklevel=4, **settings
         )
@@ -1417,6 +1424,9 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         plausible ones, such as ``"auto"``, with which averages include all plausible profiles. A sample takes
         as long as a fit without tuning. ``"auto"``, the default, is 64 for 5 to 300 rows with the kernel
         ``"auto"``, and otherwise 0.
+    n_tuning_rows : int or None, default 2000
+        Maximum number of rows on which hyper-parameters are tuned; if there are more, this number is drawn
+        with ``random_state``. ``None`` uses all rows. The fit itself uses all rows.
     n_inducing : int, default None
         Number of inducing points (Titsias 2009), for many rows. The points are means of clusters of rows, and
         the cost grows linearly with the rows instead of with their cube. Tuning uses at most 20,000 rows.
@@ -1480,6 +1490,7 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         n_targets: int | None = None,
         random_state: RandomState = None,
         n_hyperparameter_samples: int | Literal["auto"] = "auto",
+        n_tuning_rows: int | None = 2000,
         n_inducing: int | None = None,
         protect: Features | None = None,
         protect_strength: float = 1.0,
@@ -1498,6 +1509,7 @@ class GaussianProcessRegressor(ProcessAttributesMixin, MultiOutputMixin, _Tuned,
         self.n_targets = n_targets
         self.random_state = random_state
         self.n_hyperparameter_samples = n_hyperparameter_samples
+        self.n_tuning_rows = n_tuning_rows
         self.n_inducing = n_inducing
         self.protect = protect
         self.protect_strength = protect_strength
@@ -1624,6 +1636,9 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
     n_hyperparameter_samples : int or "auto"
         Number of samples of the hyper-parameters over which predictions are averaged, described at
         :class:`GaussianProcessRegressor`; 0 takes the best ones. Not with ``n_landmarks``.
+    n_tuning_rows : int or None, default 1500
+        Maximum number of rows on which hyper-parameters are tuned; if there are more, this number is drawn
+        with ``random_state``. ``None`` uses all rows. The fit itself uses all rows.
     n_landmarks : int, default None
         For two classes: maximum number of landmarks, for many rows. Each Newton step takes one pass over the
         rows, and the kernel is tuned on 1,000 rows. ``None`` uses the dense fit.
@@ -1669,6 +1684,7 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         multi_class: str = "one_vs_rest",
         n_jobs: int | None = None,
         n_hyperparameter_samples: int | Literal["auto"] = "auto",
+        n_tuning_rows: int | None = 1500,
         n_landmarks: int | None = None,
         columns: ColumnChoices | None = None,
     ) -> None:
@@ -1682,6 +1698,7 @@ class GaussianProcessClassifier(MarginalLikelihoodMixin, _Probable, _Tuned, _Cla
         self.multi_class = multi_class
         self.n_jobs = n_jobs
         self.n_hyperparameter_samples = n_hyperparameter_samples
+        self.n_tuning_rows = n_tuning_rows
         self.n_landmarks = n_landmarks
         self.columns = columns
 

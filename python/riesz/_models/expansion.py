@@ -235,6 +235,8 @@ class Expansion:
         )
         core = self._with_posterior()
         value_penalty = penalty(settings, core.kernel, self.feature_names, self.points, None)
+        if value_penalty is None:
+            raise ValueError("features = None: name the protected features")
         return Expansion._wrap(core.penalised(value_penalty, float(noise)))
 
     def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:

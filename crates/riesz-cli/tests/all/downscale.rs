@@ -284,6 +284,7 @@ fn sums_are_learnt_through_mediators() {
         mediation: process.mediation.clone(),
         mediation_noise: Some(process.mediation_noise),
         tune: TunedParameters::Nothing,
+        row_noise: Some(process.row_noise),
         ..SparseAggregateProcess::new(process.kernel.clone(), points)
     };
     let sparse = sparse.fit_data(&data).unwrap();

@@ -138,16 +138,18 @@ pub fn select_ridge(
     ridges: &[f64],
     multipliers: &[f64],
 ) -> Result<RidgeSelection> {
-    select_ridge_until(estimator, x, y, ridges, multipliers, RunControl::none())
+    select_ridge_until(estimator, x, y, (ridges, multipliers), None, RunControl::none())
 }
 
-/// [`select_ridge`] with progress and cancellation: one step per multiplier.
+/// [`select_ridge`] with progress and cancellation: one step per multiplier. With the index `first` of a
+/// multiplier, only multipliers from there towards smaller errors are tried, until an error is smaller than
+/// those of the next multipliers on both sides. The errors of others are infinite.
 pub(super) fn select_ridge_until(
     estimator: &KernelRidge,
     x: &Table,
     y: &Matrix,
-    ridges: &[f64],
-    multipliers: &[f64],
+    (ridges, multipliers): (&[f64], &[f64]),
+    first: Option<usize>,
     control: RunControl<'_>,
 ) -> Result<RidgeSelection> {
     for (name, values) in [("the list of ridges", ridges), ("the list of multipliers", multipliers)] {
@@ -167,11 +169,17 @@ pub(super) fn select_ridge_until(
         }
         candidate
     };
-    let mut errors = Matrix::zeros(multipliers.len(), ridges.len());
-    for (m, &multiplier) in multipliers.iter().enumerate() {
+    let mut errors = Matrix::filled(multipliers.len(), ridges.len(), f64::INFINITY);
+    let mut lowest_error_with = |m: usize| {
         control.check_cancelled()?;
-        errors.row_mut(m).copy_from_slice(&candidate_with(multiplier, ridges[0]).loo_path(x, y, ridges)?);
+        let path = candidate_with(multipliers[m], ridges[0]).loo_path(x, y, ridges)?;
+        errors.row_mut(m).copy_from_slice(&path);
         control.step();
+        Ok(path.into_iter().filter(|e| e.is_finite()).fold(f64::INFINITY, f64::min))
+    };
+    match first.filter(|_| multipliers.len() > 1) {
+        None => (0..multipliers.len()).try_for_each(|m| lowest_error_with(m).map(|_| ()))?,
+        Some(first) => search_neighbours(multipliers.len(), first, lowest_error_with)?,
     }
     let lowest_error = errors.data().iter().copied().filter(|e| e.is_finite()).fold(f64::INFINITY, f64::min);
     let smoothness = |cell: &usize| (multipliers[cell / ridges.len()], ridges[cell % ridges.len()]);
@@ -195,6 +203,32 @@ pub(super) fn select_ridge_until(
         chosen,
         at_grid_edge: edges,
     })
+}
+
+/// Evaluates an error at indices from `first` on towards smaller errors, until the error is smaller than
+/// those at both neighbours.
+fn search_neighbours(
+    count: usize,
+    first: usize,
+    mut error_at: impl FnMut(usize) -> Result<f64>,
+) -> Result<()> {
+    let mut evaluated = vec![None; count];
+    let mut best = first.min(count - 1);
+    evaluated[best] = Some(error_at(best)?);
+    loop {
+        let before = best;
+        for neighbour in [before.wrapping_sub(1), before + 1] {
+            if neighbour < count && evaluated[neighbour].is_none() {
+                evaluated[neighbour] = Some(error_at(neighbour)?);
+            }
+            if neighbour < count && evaluated[neighbour] < evaluated[best] {
+                best = neighbour;
+            }
+        }
+        if best == before {
+            return Ok(());
+        }
+    }
 }
 
 /// Assigns each of `n` rows to a fold (0 to k - 1) at random; fold sizes differ by at most one.
@@ -506,6 +540,29 @@ fn shuffled(mut rows: Vec<usize>, random: &mut Random) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::kernel::Kernel;
+
+    #[test]
+    fn neighbours_are_tried_until_the_error_is_bracketed() {
+        let errors = [5.0, 4.0, 2.0, 1.0, 3.0, f64::INFINITY, 6.0];
+        for (first, expected) in
+            [(3, vec![3, 2, 4]), (0, vec![0, 1, 2, 3, 4]), (6, vec![6, 5]), (9, vec![6, 5])]
+        {
+            let mut tried = Vec::new();
+            search_neighbours(7, first, |m| {
+                tried.push(m);
+                Ok(errors[m])
+            })
+            .unwrap();
+            assert_eq!(tried, expected);
+        }
+        let mut count = 0;
+        search_neighbours(1, 0, |_| {
+            count += 1;
+            Ok(1.0)
+        })
+        .unwrap();
+        assert_eq!(count, 1);
+    }
 
     #[test]
     fn log_loss_is_that_of_the_probabilities() {

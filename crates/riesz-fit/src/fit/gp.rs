@@ -4,12 +4,13 @@
 //! totals of districts: `z = Aᵀf(X) + ε`, with `A` (rows × observations) and `ε` normal.
 
 use super::Penalty;
+use super::grid_search::{tuning_entries, tuning_sample};
 use super::nystrom::{GpTuning, Job, Kind};
 use super::sparse_gp::{SparseGaussianProcess, SparseGpFit};
 use super::target_scaling::{ScaledTargets, check_noise, check_row_noise, noise_entries};
 use super::task::{
     FIXED_KERNEL, FitTask, FittedModel, HYPERPARAMETER_SAMPLES, LANDMARKS, ModelKind, NORMALIZE_Y,
-    OptionalInput, OutputType, RESTARTS, ROUGHER_PROFILES,
+    OptionalInput, OutputType, RESTARTS, ROUGHER_PROFILES, SEARCH_ROWS,
 };
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized, unused};
@@ -20,7 +21,7 @@ use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, Sparse};
+use crate::linalg::{Matrix, Sparse, select};
 use crate::memory::ensure_free;
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction, prior_covariance_of_sums};
@@ -29,6 +30,9 @@ use crate::table::Table;
 
 /// Starting value of the noise for tuning, in units of the normalised target.
 const START_NOISE: f64 = 0.1;
+
+/// Maximum number of rows on which hyper-parameters are tuned, unless the setting `search_rows` is given.
+const TUNING_ROWS: usize = 2000;
 
 const NOISE: Setting = Setting::new(
     "noise",
@@ -46,6 +50,7 @@ pub(super) static KIND: ModelKind = ModelKind {
         &NOISE,
         &LANDMARKS,
         &RESTARTS,
+        &SEARCH_ROWS,
         &FIXED_KERNEL,
         &NORMALIZE_Y,
         &HYPERPARAMETER_SAMPLES,
@@ -83,8 +88,12 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         return Err(Error::parameter(HYPERPARAMETER_SAMPLES.name, samples, allowed));
     }
     if let Some(landmarks) = task.settings.count(LANDMARKS.name) {
-        if task.penalty.is_some() {
-            return Err(unused(OptionalInput::Penalty.name(), "fits without landmarks"));
+        let dense = [
+            (OptionalInput::Penalty.name(), task.penalty.is_some()),
+            (SEARCH_ROWS.name, task.settings.get(SEARCH_ROWS.name).is_some()),
+        ];
+        if let Some((name, _)) = dense.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(unused(name, "fits without landmarks"));
         }
         let estimator = |kernel| {
             let (row_noise, standard) =
@@ -106,7 +115,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     };
     let (fit, average) = task.fit_profiles(
         estimator,
-        |process| process.fit_until(task.x, y, control),
+        |process| process.fit_in_two_steps(task, y),
         |fit| fit.log_marginal_likelihood,
         |process, fit, draws| process.average_until(fit, task.x, y, draws, control),
     )?;
@@ -131,6 +140,9 @@ fn tuned_by_settings(settings: &SettingValues) -> TunedParameters {
 
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let Some(landmarks) = settings.count(LANDMARKS.name) else { return Ok(None) };
+    if settings.get(SEARCH_ROWS.name).is_some() {
+        return Err(unused(SEARCH_ROWS.name, "fits without landmarks"));
+    }
     if settings.count(HYPERPARAMETER_SAMPLES.name).is_some_and(|samples| samples > 0)
         || settings.switch(ROUGHER_PROFILES.name).unwrap_or(false)
     {
@@ -327,6 +339,30 @@ impl GaussianProcess {
             evaluations,
             warnings,
         })
+    }
+
+    /// Fits as [`fit_until`](Self::fit_until) does, but tunes the hyper-parameters on a sample of the rows if
+    /// there are more than [`TUNING_ROWS`], or than the setting `search_rows`.
+    fn fit_in_two_steps(&self, task: &FitTask<'_>, y: &Matrix) -> Result<GpFit> {
+        let tuned = self.tune != TunedParameters::Nothing;
+        let Some(sample) = tuning_sample(task, tuned, TUNING_ROWS, None)? else {
+            return self.fit_until(task.x, y, task.control());
+        };
+        let row_noise = self.row_noise.as_ref().map(|noise| select(noise, &sample.rows));
+        let tuning = Self { row_noise, ..self.clone() };
+        let tuned = tuning.fit_until(&sample.x, &y.select_rows(&sample.rows), task.control())?;
+        let (kernel, noise) = self.hyperparameters(&tuned.theta);
+        let process = Self { kernel, noise, tune: TunedParameters::Nothing, ..self.clone() };
+        let mut fit = process.fit_until(task.x, y, task.control())?;
+        fit.model.model_card.extend(tuning_entries(
+            task,
+            &sample,
+            self.restarts,
+            tuned.steps,
+            &tuned.warnings,
+        ));
+        let GpFit { theta, steps, evaluations, warnings, .. } = tuned;
+        Ok(GpFit { theta, steps, evaluations, warnings, ..fit })
     }
 
     /// Returns `log p(y)` and its gradient in `theta`, which has the order and scale of

@@ -3,10 +3,11 @@
 
 use std::sync::atomic::AtomicBool;
 
+use super::grid_search::{tuning_entries, tuning_sample};
 use super::nystrom::{Classifier, Job, Kind};
 use super::task::{
     FIXED_KERNEL, FitTask, FittedModel, HYPERPARAMETER_SAMPLES, LANDMARKS, ModelKind, OutputType, RESTARTS,
-    ROUGHER_PROFILES,
+    ROUGHER_PROFILES, SEARCH_ROWS,
 };
 use super::through_landmarks;
 use crate::control::RunControl;
@@ -19,7 +20,7 @@ use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Matrix, Sparse, add_to};
+use crate::linalg::{Matrix, Sparse, add_to, select};
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::setting_schema::SettingValues;
@@ -30,16 +31,26 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "gpc",
     help: "Gaussian process classification, two or more classes",
     predicts: OutputType::Class,
-    settings: &[&LANDMARKS, &RESTARTS, &FIXED_KERNEL, &HYPERPARAMETER_SAMPLES, &ROUGHER_PROFILES],
+    settings: &[
+        &LANDMARKS,
+        &RESTARTS,
+        &SEARCH_ROWS,
+        &FIXED_KERNEL,
+        &HYPERPARAMETER_SAMPLES,
+        &ROUGHER_PROFILES,
+    ],
     takes: &[],
     posterior: true,
     fit: fit_task,
     job: landmark_job,
 };
 
+/// Maximum number of rows on which the kernel is tuned, unless the setting `search_rows` is given.
+const TUNING_ROWS: usize = 1500;
+
 /// Returns the fit through landmarks if the settings request one.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
-    let job = through_landmarks::job(settings, seed, &[])?;
+    let job = through_landmarks::job(settings, seed, &[SEARCH_ROWS.name])?;
     if let Some(samples) = settings.count(HYPERPARAMETER_SAMPLES.name).filter(|n| job.is_some() && *n > 0) {
         let why = "classifiers through landmarks are not averaged over hyper-parameters: leave it out";
         return Err(Error::parameter(HYPERPARAMETER_SAMPLES.name, samples, why));
@@ -65,7 +76,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     };
     let (fit, average) = task.fit_profiles(
         estimator,
-        |process| process.fit_until(task.x, labels, classes, task.control()),
+        |process| process.fit_in_two_steps(task, labels, classes),
         |fit| fit.log_marginal_likelihood,
         |process, fit, draws| process.average_until(fit, task.x, (labels, classes), draws, task.control()),
     )?;
@@ -208,6 +219,27 @@ impl GaussianProcessClassifier {
         let scale = vec![1.0; modes.len()];
         let covariance = PosteriorCovariance::new(modes.into_iter().map(reduction).collect(), scale);
         Ok(GpcFit { model, covariance, log_marginal_likelihood: value, theta, steps, evaluations, warnings })
+    }
+
+    /// Fits as [`fit_until`](Self::fit_until) does, but tunes the kernel on a sample of the rows if there are
+    /// more than [`TUNING_ROWS`], or than the setting `search_rows`.
+    fn fit_in_two_steps(&self, task: &FitTask<'_>, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
+        let Some(sample) = tuning_sample(task, self.tune, TUNING_ROWS, Some(labels))? else {
+            return self.fit_until(task.x, labels, classes, task.control());
+        };
+        let tuned = self.fit_until(&sample.x, &select(labels, &sample.rows), classes, task.control())?;
+        let kernel = self.kernel.with_parameters(&tuned.theta);
+        let process = Self { kernel, tune: false, ..self.clone() };
+        let mut fit = process.fit_until(task.x, labels, classes, task.control())?;
+        fit.model.model_card.extend(tuning_entries(
+            task,
+            &sample,
+            self.restarts,
+            tuned.steps,
+            &tuned.warnings,
+        ));
+        let GpcFit { theta, steps, evaluations, warnings, .. } = tuned;
+        Ok(GpcFit { theta, steps, evaluations, warnings, ..fit })
     }
 
     /// Returns the approximation of the log marginal likelihood and its gradient in `theta`, summed over

@@ -21,6 +21,8 @@ pub(super) const C_GRID: [f64; 5] = [0.1, 1.0, 10.0, 100.0, 1000.0];
 const LENGTH_SCALE_MULTIPLES: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
 /// Maximum number of rows in a search by folds, unless the setting `search_rows` is given.
 const ROWS_OF_FOLDS: usize = 1000;
+/// Minimum number of rows of a class on which hyper-parameters are tuned.
+const MIN_ROWS_OF_CLASS: usize = 5;
 /// Constant that makes the draw of rows independent of the draw of folds.
 const SEED: u64 = 0x5ea6_c4e5;
 
@@ -151,38 +153,79 @@ impl GridSearch<'_> {
         Some(rows.iter().map(|&i| weights[drawn.rows[i]]).collect())
     }
 
-    /// Draws the rows of the search. These are all rows, unless there are more than the setting
-    /// [`SEARCH_ROWS`], or than `max_rows` if it is not set. Otherwise that number of rows is drawn at
-    /// random, from each class in proportion, but at least as many rows of a class as there are folds.
+    /// Draws the rows of the search, at least as many of each class as there are folds.
     pub fn drawn(&self, max_rows: usize, labels: Option<&[usize]>) -> SearchRows {
-        let (x, n) = (self.task.x, self.task.x.rows());
-        let max_rows = self.task.settings.count(SEARCH_ROWS.name).unwrap_or(max_rows);
-        if n <= max_rows {
-            return SearchRows { rows: (0..n).collect(), x: x.clone() };
-        }
-        let labels = labels.filter(|labels| labels.len() == n).map_or_else(|| vec![0; n], <[usize]>::to_vec);
-        let mut classes = vec![Vec::new(); labels.iter().max().map_or(0, |max_label| max_label + 1)];
-        labels.iter().enumerate().for_each(|(i, &label)| classes[label].push(i));
-        let mut random = Random::seed_from_u64(hash([self.task.seed, SEED]));
-        let mut rows = Vec::with_capacity(max_rows + classes.len());
-        for mut members in classes {
-            members.shuffle(&mut random);
-            let share = (members.len() * max_rows).div_ceil(n).max(self.folds()).min(members.len());
-            rows.extend_from_slice(&members[..share]);
-        }
-        rows.sort_unstable();
-        SearchRows { x: x.select_rows(&rows), rows }
+        draw_rows(self.task, max_rows, labels, self.folds())
     }
 
     /// A text about the number of drawn rows; empty if all rows are used.
     pub fn describe_rows(&self, drawn: &SearchRows) -> String {
-        let (n_drawn, n_rows) = (drawn.rows.len(), self.task.x.rows());
-        if n_drawn == n_rows {
+        if drawn.rows.len() == self.task.x.rows() {
             String::new()
         } else {
-            format!(" of {n_drawn} of {n_rows} rows, drawn with the seed")
+            format!(" of {}", drawn.describe(self.task))
         }
     }
+}
+
+/// Draws rows of the task. These are all rows, unless there are more than the setting [`SEARCH_ROWS`], or
+/// than `max_rows` if it is not set. Otherwise that number of rows is drawn at random, from each class in
+/// proportion, but at least `min_rows` of a class.
+fn draw_rows(task: &FitTask<'_>, max_rows: usize, labels: Option<&[usize]>, min_rows: usize) -> SearchRows {
+    let (x, n) = (task.x, task.x.rows());
+    let max_rows = task.settings.count(SEARCH_ROWS.name).unwrap_or(max_rows);
+    if n <= max_rows {
+        return SearchRows { rows: (0..n).collect(), x: x.clone() };
+    }
+    let labels = labels.filter(|labels| labels.len() == n).map_or_else(|| vec![0; n], <[usize]>::to_vec);
+    let mut classes = vec![Vec::new(); labels.iter().max().map_or(0, |max_label| max_label + 1)];
+    labels.iter().enumerate().for_each(|(i, &label)| classes[label].push(i));
+    let mut random = Random::seed_from_u64(hash([task.seed, SEED]));
+    let mut rows = Vec::with_capacity(max_rows + classes.len());
+    for mut members in classes {
+        members.shuffle(&mut random);
+        let share = (members.len() * max_rows).div_ceil(n).max(min_rows).min(members.len());
+        rows.extend_from_slice(&members[..share]);
+    }
+    rows.sort_unstable();
+    SearchRows { x: x.select_rows(&rows), rows }
+}
+
+/// Draws the rows on which hyper-parameters are tuned, as the rows of a search; `None` if all rows are used.
+///
+/// # Errors
+/// [`Error::Unused`](crate::Error::Unused) for the setting [`SEARCH_ROWS`] if nothing is tuned.
+pub(super) fn tuning_sample(
+    task: &FitTask<'_>,
+    tuned: bool,
+    max_rows: usize,
+    labels: Option<&[usize]>,
+) -> Result<Option<SearchRows>> {
+    if !tuned {
+        return match task.settings.get(SEARCH_ROWS.name) {
+            Some(_) => Err(unused(SEARCH_ROWS.name, "fits with tuning")),
+            None => Ok(None),
+        };
+    }
+    let sample = draw_rows(task, max_rows, labels, MIN_ROWS_OF_CLASS);
+    Ok(Some(sample).filter(|sample| sample.rows.len() < task.x.rows()))
+}
+
+/// Entries of the model card for tuning on a sample of the rows.
+pub(super) fn tuning_entries(
+    task: &FitTask<'_>,
+    sample: &SearchRows,
+    restarts: usize,
+    steps: usize,
+    warnings: &[String],
+) -> Vec<CardEntry> {
+    let warnings = warnings.iter().map(|w| CardEntry::new("warning", w));
+    let entries = [
+        CardEntry::new("tuned on", sample.describe(task)),
+        CardEntry::new("restarts", restarts),
+        CardEntry::new("optimiser steps", steps),
+    ];
+    entries.into_iter().chain(warnings).collect()
 }
 
 /// The rows of a search.
@@ -190,4 +233,11 @@ pub(super) struct SearchRows {
     /// Indices of the rows in the task's table, ascending.
     pub rows: Vec<usize>,
     pub x: Table,
+}
+
+impl SearchRows {
+    /// A text about the number of rows.
+    fn describe(&self, task: &FitTask<'_>) -> String {
+        format!("{} of {} rows, drawn with the seed", self.rows.len(), task.x.rows())
+    }
 }

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::Penalty;
+use super::{DualFit, Penalty};
 use crate::control::check_cancelled;
 use crate::error::{Error, Result, sized};
 use crate::fit::class_weights::{ClassWeight, row_weights};
@@ -149,13 +149,20 @@ impl KernelLogisticRegression {
                 stop,
             };
             let optimum = problem.solve()?;
-            let dual_coef = optimum.coef.transpose();
-            Ok((optimum, dual_coef))
+            Ok(DualFit { coef: optimum.coef.transpose(), intercept: optimum.intercept[0], result: optimum })
+        };
+        // The loss of two classes.
+        let loss = |predictions: &[f64], intercept: f64| {
+            let log_probability = |(f, &row): (&f64, &usize)| {
+                let sign = if labels[row] == 1 { 1.0 } else { -1.0 };
+                weights[row] * log_logistic(sign * (f + intercept))
+            };
+            -predictions.iter().zip(&rows).map(log_probability).sum::<f64>()
         };
         let (optimum, coef) = match &self.penalty {
-            None => solve(gram, None)?,
+            None => solve(gram, None).map(|fitted| (fitted.result, fitted.coef))?,
             // The objective has the factor ridge/2 before its quadratic form.
-            Some(penalty) => penalty.fit(gram, self.ridge / 2.0, |penalised| {
+            Some(penalty) => penalty.fit(gram, self.ridge / 2.0, loss, |penalised| {
                 solve(penalised.gram(), Some(penalised.offset.clone()))
             })?,
         };

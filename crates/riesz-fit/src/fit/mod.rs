@@ -46,7 +46,7 @@ pub use gp::{GaussianProcess, GpFit};
 pub use gpc::{GaussianProcessClassifier, GpcFit};
 pub use logistic::{KernelLogisticRegression, KlrFit, WarmStart};
 pub use models::MODELS;
-pub use penalty::{PenalisedGram, Penalty};
+pub use penalty::{DualFit, PenalisedGram, Penalty};
 pub use ridge::{KernelRidge, RidgeFit};
 pub(crate) use sparse_gp::InducingLaplace;
 pub use sparse_gp::{InducingPoints, KernelSums, SparseGaussianProcess, SparseGpFit, SparsePosterior};

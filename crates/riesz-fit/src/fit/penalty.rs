@@ -15,14 +15,15 @@
 //! `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
 //!
 //! With ranges, the functionals outside their ranges are penalised with the nearest end as the target. The
-//! set of these functionals is found by iteration, which is Newton's method for this piecewise quadratic
-//! penalty.
+//! set of these functionals is found by Newton's method with a line search: the objective is convex, and the
+//! penalty piecewise quadratic. The last fit has the set that its own values have, and is therefore the
+//! optimum.
 
 use crate::checks::{not_negative, positive};
 use crate::error::{Error, Result, sized};
 use crate::kernel::{Kernel, Linear};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, add_multiple};
+use crate::linalg::{Cholesky, Matrix, add_multiple, dot};
 use crate::model_card::CardEntry;
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 use crate::table::{Column, Table};
@@ -62,10 +63,79 @@ struct PenaltyFactors {
     c: f64,
 }
 
+/// The result of a fit on a penalised gram matrix.
+pub struct DualFit<F> {
+    /// The result.
+    pub result: F,
+    /// The coefficients, n × outputs: those of the fit, and then those of the model.
+    pub coef: Matrix,
+    /// The intercept of a single output.
+    pub intercept: f64,
+}
+
+/// A point of the search for the penalised functionals.
+struct SearchPoint {
+    coef: Vec<f64>,
+    intercept: f64,
+    /// `K α`.
+    predictions: Vec<f64>,
+    /// `Zᵀ α`.
+    values: Vec<f64>,
+}
+
+impl SearchPoint {
+    /// Returns the point at a share of the way to another one.
+    fn towards(&self, end: &Self, share: f64) -> Self {
+        let mix = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + share * (b - a)).collect();
+        Self {
+            coef: mix(&self.coef, &end.coef),
+            intercept: self.intercept + share * (end.intercept - self.intercept),
+            predictions: mix(&self.predictions, &end.predictions),
+            values: mix(&self.values, &end.values),
+        }
+    }
+}
+
 /// Maximum number of sets of penalised functionals.
 const MAX_SETS: usize = 200;
-/// Largest change of a target relative to the largest functional, at which the iteration over sets ends.
-const SET_TOLERANCE: f64 = 1e-10;
+/// Number of steps of the search for the best point of a segment.
+const SEGMENT_STEPS: usize = 60;
+
+/// The value in a range that is nearest to `value`.
+fn nearest(value: f64, (low, high): (f64, f64)) -> f64 {
+    value.max(low).min(high)
+}
+
+/// The functionals outside their ranges and those whose range is a target, with the nearest values in the
+/// ranges.
+fn penalised_set(values: &[f64], ranges: &[(f64, f64)]) -> (Vec<usize>, Vec<f64>) {
+    let is_penalised =
+        |j: &usize| ranges[*j].0 == ranges[*j].1 || nearest(values[*j], ranges[*j]) != values[*j];
+    let set = Vec::from_iter((0..values.len()).filter(is_penalised));
+    let targets = set.iter().map(|&j| nearest(values[j], ranges[j])).collect();
+    (set, targets)
+}
+
+/// Minimises a convex function on (0, 1] by golden section search.
+fn minimise_on_segment(value: impl Fn(f64) -> f64) -> f64 {
+    let golden = (5_f64.sqrt() - 1.0) / 2.0;
+    let (mut low, mut high) = (0.0, 1.0);
+    let (mut left, mut right) = (1.0 - golden, golden);
+    let (mut at_left, mut at_right) = (value(left), value(right));
+    for _ in 0..SEGMENT_STEPS {
+        if at_left <= at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = high - golden * (high - low);
+            at_left = value(left);
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = low + golden * (high - low);
+            at_right = value(right);
+        }
+    }
+    let middle = (low + high) / 2.0;
+    if value(1.0) <= value(middle) { 1.0 } else { middle }
+}
 
 impl Penalty {
     /// One penalty on the size of several matrices of functionals.
@@ -97,10 +167,10 @@ impl Penalty {
     }
 
     /// Fits an estimator with the penalty. `fit` fits it without the penalty for a gram matrix and an offset
-    /// of the predictions; it returns its result and its coefficients γ (n × outputs). `ridge` is the factor
-    /// of `αᵀ K α` in the objective. Returns the last result and the model's coefficients α. Cost of one call
-    /// of `fit`, and O(n² (n + functionals)), for each set of penalised functionals; without ranges there is
-    /// one set.
+    /// of the predictions. `ridge` is the factor of `αᵀ K α` in the objective, and `loss` the loss of the
+    /// predictions `K α` (n) and the intercept of a single output, which ranges need. Returns the last result
+    /// and the model's coefficients α. Cost of one call of `fit`, and O(n² (n + functionals)), for each set of
+    /// penalised functionals; without ranges there is one set.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`] for the gram matrix;
@@ -109,52 +179,50 @@ impl Penalty {
         &self,
         gram: Matrix,
         ridge: f64,
-        mut fit: impl FnMut(&PenalisedGram) -> Result<(F, Matrix)>,
+        loss: impl Fn(&[f64], f64) -> f64,
+        mut fit: impl FnMut(&PenalisedGram) -> Result<DualFit<F>>,
     ) -> Result<(F, Matrix)> {
-        let factors = self.factors(gram, ridge)?;
         let Some(ranges) = &self.ranges else {
             let whole_set = Vec::from_iter(0..self.functionals.cols());
-            return factors.fit(&whole_set, &vec![0.0; whole_set.len()], &mut fit);
+            let factors = self.factors(gram, ridge)?;
+            let fitted = factors.fit(&whole_set, &vec![0.0; whole_set.len()], &mut fit)?;
+            return Ok((fitted.result, fitted.coef));
         };
-        let target = |value: f64, (low, high): (f64, f64)| value.max(low).min(high);
-        let mut values = vec![0.0; ranges.len()];
-        // A functional that leaves and enters the set again stays in it, with its own value as the target
-        // while it is within its range. This bounds the objective from above, and so the iteration can't
-        // return to an earlier set.
-        let (mut was_penalised, mut has_left) = (vec![false; ranges.len()], vec![false; ranges.len()]);
-        let mut kept = vec![false; ranges.len()];
-        let mut change = f64::INFINITY;
+        let factors = self.factors(gram.clone(), ridge)?;
+        let point_at = |coef: Vec<f64>, intercept: f64| SearchPoint {
+            predictions: gram.matvec(&coef),
+            values: self.functionals.transpose_matvec(&coef),
+            coef,
+            intercept,
+        };
+        let strength = self.strength / gram.rows() as f64;
+        let objective = |point: &SearchPoint| {
+            let square = |(value, range): (&f64, &(f64, f64))| (value - nearest(*value, *range)).powi(2);
+            let penalty: f64 = point.values.iter().zip(ranges).map(square).sum();
+            loss(&point.predictions, point.intercept)
+                + ridge * dot(&point.coef, &point.predictions)
+                + strength * penalty
+        };
+        let mut point = point_at(vec![0.0; gram.rows()], 0.0);
+        let mut moved = f64::INFINITY;
         for _ in 0..MAX_SETS {
-            let targets: Vec<f64> = values.iter().zip(ranges).map(|(v, range)| target(*v, *range)).collect();
-            let is_penalised: Vec<bool> =
-                (0..ranges.len()).map(|j| targets[j] != values[j] || ranges[j].0 == ranges[j].1).collect();
-            for j in 0..ranges.len() {
-                kept[j] |= is_penalised[j] && has_left[j];
-                has_left[j] |= was_penalised[j] && !is_penalised[j];
+            let (set, targets) = penalised_set(&point.values, ranges);
+            let fitted = factors.fit(&set, &targets, &mut fit)?;
+            self.check_outputs(fitted.coef.cols())?;
+            let end = point_at(fitted.coef.column(0), fitted.intercept);
+            if penalised_set(&end.values, ranges) == (set, targets) {
+                return Ok((fitted.result, fitted.coef));
             }
-            was_penalised = is_penalised;
-            let set = Vec::from_iter((0..ranges.len()).filter(|&j| was_penalised[j] || kept[j]));
-            let set_targets: Vec<f64> = set.iter().map(|&j| targets[j]).collect();
-            let (result, coef) = factors.fit(&set, &set_targets, &mut fit)?;
-            self.check_outputs(coef.cols())?;
-            values = self.functionals.transpose_matvec(&coef.column(0));
-            let scale = values.iter().fold(0.0, |largest: f64, v| largest.max(v.abs()));
-            let mut in_set = vec![false; ranges.len()];
-            set.iter().for_each(|&j| in_set[j] = true);
-            // At the optimum the penalised functionals are those outside their ranges, at these targets.
-            let difference = |j: usize| {
-                let now = target(values[j], ranges[j]);
-                if in_set[j] { (now - targets[j]).abs() } else { (now - values[j]).abs() }
-            };
-            change = (0..ranges.len()).map(difference).fold(0.0, f64::max);
-            if change <= SET_TOLERANCE * scale {
-                return Ok((result, coef));
-            }
+            // The fit minimises a convex function that has the objective's value and slope at the current
+            // point, so that the objective decreases at first on the way to its result.
+            let step = minimise_on_segment(|step| objective(&point.towards(&end, step)));
+            point = point.towards(&end, step);
+            moved = step;
         }
         Err(Error::NotConverged {
             method: "the search for the values outside their ranges",
             iterations: MAX_SETS,
-            change,
+            change: moved,
             remedy: "lower the strength of the penalty, or widen the ranges",
         })
     }
@@ -278,8 +346,8 @@ impl PenaltyFactors {
         &self,
         set: &[usize],
         targets: &[f64],
-        fit: &mut impl FnMut(&PenalisedGram) -> Result<(F, Matrix)>,
-    ) -> Result<(F, Matrix)> {
+        fit: &mut impl FnMut(&PenalisedGram) -> Result<DualFit<F>>,
+    ) -> Result<DualFit<F>> {
         // K = L Lᵀ and V = L⁻¹ Z: M = L (I + c V Vᵀ) Lᵀ = L R Rᵀ Lᵀ, and K̃ = L (R Rᵀ)⁻¹ Lᵀ = Tᵀ T with T =
         // R⁻¹ Lᵀ.
         let n = self.whitened.rows();
@@ -302,8 +370,8 @@ impl PenaltyFactors {
         inner.solve_lower_in_place(&mut start);
         let offset = whitened_gram.transpose_matvec(start.data());
         let penalised = PenalisedGram { whitened_gram, offset };
-        let (result, gamma) = fit(&penalised)?;
-        let mut coef = penalised.whitened_gram.matmul(&gamma);
+        let fitted = fit(&penalised)?;
+        let mut coef = penalised.whitened_gram.matmul(&fitted.coef);
         for o in 0..coef.cols() {
             let mut column = coef.column(o);
             add_multiple(&mut column, 1.0, start.data());
@@ -311,7 +379,7 @@ impl PenaltyFactors {
         }
         inner.solve_upper_in_place(&mut coef);
         self.lower.solve_upper_in_place(&mut coef);
-        Ok((result, coef))
+        Ok(DualFit { coef, ..fitted })
     }
 }
 

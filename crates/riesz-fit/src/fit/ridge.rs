@@ -2,7 +2,6 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::Penalty;
 use super::bootstrap::{BOOTSTRAP, bootstrap_fact};
 use super::cross_validation::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use super::grid_search::{GridSearch, RIDGES};
@@ -13,7 +12,8 @@ use super::task::{
     OptionalInput, OutputType, RIDGE, SEARCH_ROWS, SOLVER, TOLERANCE, with_card_entries,
 };
 use super::through_landmarks;
-use crate::control::check_cancelled;
+use super::{DualFit, Penalty};
+use crate::control::{RunControl, check_cancelled};
 use crate::error::{Error, Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
@@ -50,6 +50,9 @@ pub(super) static KIND: ModelKind = ModelKind {
 /// Maximum number of rows for the leave-one-out error, unless the setting `search_rows` is given.
 const ROWS_OF_LEAVE_ONE_OUT: usize = 2000;
 
+/// Minimum number of rows of a first search over all multiples of the length scales.
+const MIN_ROWS_OF_FIRST_SEARCH: usize = 250;
+
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let y = task.numbers()?;
     let estimator_with = |kernel: Kernel, ridge: f64, sample_weight: Option<Vec<f64>>| KernelRidge {
@@ -78,10 +81,19 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         crate::checks::check_rows(task.x, y.rows(), 2)?;
         let sample = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
         let (x, targets) = (&sample.x, &y.select_rows(&sample.rows));
+        let grid = (&default_ridges()[..], multiples);
+        // Where an eigendecomposition is slow, a quarter of the rows shows which multiple to try first.
+        let few_rows: Vec<usize> = (0..x.rows()).step_by(4).collect();
+        let first = (multiples.len() > 1 && few_rows.len() >= MIN_ROWS_OF_FIRST_SEARCH).then(|| {
+            let (x, targets) = (&x.select_rows(&few_rows), &targets.select_rows(&few_rows));
+            let control = RunControl { stop: &task.stop, ..RunControl::none() };
+            Ok(select_ridge_until(&start, x, targets, grid, None, control)?.chosen.0)
+        });
+        let first = first.transpose()?;
         // An eigendecomposition takes about ten times as long as a factorisation of the same size.
         let factorisation_steps = (0.1 * (task.x.rows() as f64 / x.rows() as f64).powi(3)).ceil() as usize;
         task.progress.start(multiples.len() + factorisation_steps);
-        let selection = select_ridge_until(&start, x, targets, &default_ridges(), multiples, task.control())?;
+        let selection = select_ridge_until(&start, x, targets, grid, first, task.control())?;
         let multiple = selection.axes[0].values[selection.chosen.0];
         let several = selection.axes[0].values.len() > 1;
         facts = Vec::from_iter(several.then(|| CardEntry::new("multiple of the length scales", multiple)));
@@ -208,17 +220,21 @@ impl KernelRidge {
             let dual_coef = factor.solve(targets);
             Ok((factor, dual_coef))
         };
+        let loss = |predictions: &[f64], _| {
+            let error = |(i, f): (usize, &f64)| self.weight(i) * (targets[(i, 0)] - f).powi(2);
+            predictions.iter().enumerate().map(error).sum::<f64>()
+        };
         let gram = self.kernel.gram(x);
         let ((factor, dual_coef), coef) = match &self.penalty {
             None => {
-                let (factor, coef) = solve(gram, targets)?;
+                let (factor, coef) = solve(gram, targets.clone())?;
                 ((factor, coef.clone()), coef)
             }
-            Some(penalty) => penalty.fit(gram, self.ridge, |penalised| {
+            Some(penalty) => penalty.fit(gram, self.ridge, loss, |penalised| {
                 let mut targets = targets.clone();
                 targets.add_outer(penalised.offset.iter().map(|offset| -offset), &vec![1.0; targets.cols()]);
                 let (factor, dual_coef) = solve(penalised.gram(), targets)?;
-                Ok(((factor, dual_coef.clone()), dual_coef))
+                Ok(DualFit { coef: dual_coef.clone(), result: (factor, dual_coef), intercept: 0.0 })
             })?,
         };
         let jitter = factor.jitter;

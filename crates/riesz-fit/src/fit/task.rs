@@ -315,8 +315,8 @@ pub(super) const SEARCH_ROWS: Setting = Setting::new(
     "search_rows",
     "N",
     Range::Count(10),
-    "Maximum number of rows for 'auto'; if there are more, this number is drawn with the seed \
-     [default: 2000 for leave-one-out, 1000 for folds]",
+    "Maximum number of rows for 'auto' and for tuning; if there are more, this number is drawn with the seed \
+     [default: 2000 for leave-one-out and gp, 1500 for gpc, 1000 for folds]",
 );
 
 impl<'a> FitTask<'a> {

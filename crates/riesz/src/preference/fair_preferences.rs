@@ -13,7 +13,7 @@ use super::observed_duels::{PairMode, SparseWeights};
 use super::pref_shap::DuelRequest;
 use crate::control::Progress;
 use crate::error::{Error, Result};
-use crate::fit::Penalty;
+use crate::fit::{DualFit, Penalty};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, add_multiple};
@@ -71,10 +71,16 @@ pub(super) fn penalised_mode(
     approximate: impl Fn(&Matrix) -> Result<PairMode>,
 ) -> Result<(Vec<f64>, PairMode)> {
     // The negative log posterior has the factor ½ before its quadratic form.
-    let (mode, coef) = penalty.fit(gram.clone(), 0.5, |penalised| {
-        let mode = approximate(&penalised.gram())?;
-        let coef = Matrix::column_vector(mode.alpha.clone());
-        Ok((mode, coef))
-    })?;
+    // The loss is only needed for ranges, which this penalty does not have.
+    let (mode, coef) = penalty.fit(
+        gram.clone(),
+        0.5,
+        |_, _| 0.0,
+        |penalised| {
+            let mode = approximate(&penalised.gram())?;
+            let coef = Matrix::column_vector(mode.alpha.clone());
+            Ok(DualFit { result: mode, coef, intercept: 0.0 })
+        },
+    )?;
     Ok((coef.into_data(), mode))
 }

@@ -12,6 +12,7 @@ use riesz::fit::{
 use riesz::{Error, Kernel, KernelExpansion, Matrix, Table};
 use serde_json::{Value, json};
 
+use crate::common::Stream;
 use crate::question::example;
 
 fn rows() -> Table {
@@ -392,4 +393,51 @@ fn fits_that_stop_early_say_so() {
     assert!(unknown.contains(
         "class_weight = 'perhaps' is not allowed: it is not a class of the target; classes: no, yes"
     ));
+}
+
+/// Hyper-parameters are tuned on a sample of many rows; the fit with these parameters has all rows.
+#[test]
+fn processes_are_tuned_on_a_sample_of_many_rows() {
+    let mut stream = Stream(5);
+    let x = stream.normals(160, 2);
+    let f = |i: usize| (2.0 * x.get(i, 0)).sin() + 0.5 * x.get(i, 1);
+    let y = Matrix::column_vector((0..160).map(|i| f(i) + 0.1 * stream.normal()).collect());
+    let labels: Vec<usize> = (0..160).map(|i| usize::from(f(i) > 0.0)).collect();
+    let classes = vec!["no".to_string(), "yes".to_string()];
+    let kernel = Kernel::gaussian(&[1.0, 1.0]);
+    for (name, target) in [("gp", Target::Numbers(y.clone())), ("gpc", Target::Classes { labels, classes })] {
+        let kind = ModelKind::named(name).unwrap();
+        let fit = |settings: serde_json::Value, seed: u64| {
+            let mut task = FitTask::new(&x, target.clone(), kernel.clone());
+            let settings = settings.as_object().unwrap().clone();
+            (task.settings, task.seed) = (kind.values(settings).unwrap(), seed);
+            kind.fit(&task)
+        };
+        let all_rows = fit(json!({}), 0).unwrap();
+        let sampled = fit(json!({"search_rows": 80}), 0).unwrap();
+        let card = |fit: &FittedModel| {
+            fit.model.model_card.iter().find(|entry| entry.name == "tuned on").map(|e| e.value.clone())
+        };
+        assert_eq!(card(&all_rows), None);
+        assert_eq!(card(&sampled).unwrap(), "80 of 160 rows, drawn with the seed");
+        assert_eq!(sampled.model.support_points.rows(), 160);
+        // The evidence of all rows is largest at the parameters tuned on all rows, and not much smaller at
+        // those of the sample.
+        let [best, near] = [&all_rows, &sampled].map(|fit| fit.log_marginal_likelihood.unwrap());
+        assert!(near <= best + 1e-6 && near > best - 5.0, "{name}: {near} {best}");
+        // The fit is that with the sample's parameters on all rows.
+        let fixed = fit(json!({"fixed_kernel": true}), 0).unwrap();
+        assert!(fixed.log_marginal_likelihood.unwrap() < near);
+        let again = fit(json!({"search_rows": 80}), 0).unwrap();
+        assert_eq!(again.model, sampled.model);
+        assert!(fit(json!({"search_rows": 80}), 1).unwrap().model.coef != sampled.model.coef);
+        assert_eq!(fit(json!({"search_rows": 160}), 0).unwrap().model, all_rows.model);
+        let unused = match name {
+            "gp" => fit(json!({"search_rows": 80, "fixed_kernel": true, "noise": 0.1}), 0),
+            _ => fit(json!({"search_rows": 80, "fixed_kernel": true}), 0),
+        };
+        assert!(unused.unwrap_err().to_string().contains("search_rows belongs to fits with tuning"));
+        let landmarks = fit(json!({"search_rows": 80, "n_landmarks": 10}), 0).unwrap_err().to_string();
+        assert!(landmarks.contains("search_rows belongs to fits without landmarks"), "{landmarks}");
+    }
 }

@@ -16,7 +16,7 @@ use crate::fit::task::{
     C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, FitTask, FittedModel, MAX_ITER, ModelKind, OptionalInput,
     OutputType, SEARCH_ROWS, TOL, no_job, with_card_entries,
 };
-use crate::fit::{Penalty, check_dense, positive_places, sample_weights};
+use crate::fit::{DualFit, Penalty, check_dense, positive_places, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, products, select};
@@ -223,7 +223,8 @@ impl SupportVectorClassifier {
         let (solutions, dense_coef) = match &self.penalty {
             None => (solve_pairs(&self.kernel, x, None), None),
             Some(penalty) => {
-                let (solutions, coef) = self.penalised(penalty, x, pairs.len(), solve_pairs)?;
+                let (solutions, coef) =
+                    self.penalised(penalty, x, (labels, &bounds), pairs.len(), solve_pairs)?;
                 (solutions, Some(coef))
             }
         };
@@ -284,11 +285,20 @@ impl SupportVectorClassifier {
         &self,
         penalty: &Penalty,
         x: &Table,
+        (labels, bounds): (&[usize], &[f64]),
         pairs: usize,
         solve_pairs: impl Fn(&Kernel, &Table, Option<&[f64]>) -> Vec<Result<PairSolution>>,
     ) -> Result<(Vec<Result<PairSolution>>, Matrix)> {
         check_dense(x.rows(), 4.0, "")?;
-        penalty.fit(self.kernel.gram(x), 0.5, |penalised| {
+        // The loss of two classes.
+        let loss = |predictions: &[f64], intercept: f64| {
+            let error = |(i, f): (usize, &f64)| {
+                let sign = if labels[i] == 1 { 1.0 } else { -1.0 };
+                bounds[i] * (1.0 - sign * (f + intercept)).max(0.0)
+            };
+            predictions.iter().enumerate().map(error).sum::<f64>()
+        };
+        penalty.fit(self.kernel.gram(x), 0.5, loss, |penalised| {
             let (linear, features) = penalised.as_linear()?;
             let solutions = solve_pairs(&linear, &features, Some(&penalised.offset));
             let mut dual_coef = Matrix::zeros(x.rows(), pairs);
@@ -296,7 +306,8 @@ impl SupportVectorClassifier {
                 let Ok((rows, solution)) = solution else { break };
                 rows.iter().zip(&solution.beta).for_each(|(&r, beta)| dual_coef[(r, pair)] = *beta);
             }
-            Ok((solutions, dual_coef))
+            let intercept = solutions[0].as_ref().map_or(0.0, |(_, solution)| solution.intercept);
+            Ok(DualFit { result: solutions, coef: dual_coef, intercept })
         })
     }
 

@@ -12,7 +12,7 @@ use crate::fit::task::{
     C, FIXED_KERNEL, FOLDS, FitTask, FittedModel, MAX_ITER, ModelKind, NORMALIZE_Y, OptionalInput,
     OutputType, SEARCH_ROWS, TOL, no_job, with_card_entries,
 };
-use crate::fit::{Penalty, check_dense, positive_places, sample_weights};
+use crate::fit::{DualFit, Penalty, check_dense, positive_places, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, products, select};
@@ -201,11 +201,17 @@ impl SupportVectorRegressor {
             }
             Some(penalty) => {
                 check_dense(rows.len(), 4.0, "")?;
-                let (solution, coef) = penalty.fit(self.kernel.gram(kept), 0.5, |penalised| {
+                let loss = |predictions: &[f64], intercept: f64| {
+                    let error = |(f, &r): (&f64, &usize)| {
+                        bounds[r] * ((y[r] - f - intercept).abs() - self.epsilon).max(0.0)
+                    };
+                    predictions.iter().zip(&rows).map(error).sum::<f64>()
+                };
+                let (solution, coef) = penalty.fit(self.kernel.gram(kept), 0.5, loss, |penalised| {
                     let (linear, features) = penalised.as_linear()?;
                     let solution = solve_with(&linear, &features, Some(&penalised.offset))?;
-                    let dual_coef = Matrix::column_vector(solution.beta.clone());
-                    Ok((solution, dual_coef))
+                    let coef = Matrix::column_vector(solution.beta.clone());
+                    Ok(DualFit { coef, intercept: solution.intercept, result: solution })
                 })?;
                 (solution, coef.into_data())
             }
