@@ -4,7 +4,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that `--help` leaves out where a command has them and does not require them.
-const ADVANCED: [&str; 68] = [
+const ADVANCED: [&str; 73] = [
     // Reading tables.
     "delimiter",
     "decimal",
@@ -39,6 +39,12 @@ const ADVANCED: [&str; 68] = [
     "protect-coalitions",
     "checkpoint",
     "plan-only",
+    // The causal game.
+    "graph",
+    "components",
+    "confounded",
+    "parents",
+    "ordering",
     // Estimators of values.
     "conditional-ridge",
     "centered",
