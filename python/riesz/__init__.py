@@ -26,7 +26,7 @@ from ._models.average import ModelAverage
 from ._models.expansion import Expansion
 from ._models.multiplicative import odds_model
 from .discrepancy import KernelTestResult, hsic_test, mmd_test
-from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
+from .games import Baseline, Causal, Functional, Interventional, MarginalProduct, Observational
 
 if TYPE_CHECKING:
     from . import causal, distributed, downscaling, embedding, estimators, feature_selection, preference
@@ -78,6 +78,7 @@ __all__ = [
     "AggregateCountProcess",
     "AggregateGaussianProcess",
     "Baseline",
+    "Causal",
     "CausalEffect",
     "CausalEstimate",
     "CausalFusion",

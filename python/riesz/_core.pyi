@@ -32,6 +32,7 @@ __all__ = [
     "aggregate_evidence",
     "average_from_bytes",
     "average_to_bytes",
+    "causal_components",
     "cluster_preferences",
     "codes",
     "column_suspicions",
@@ -996,6 +997,9 @@ def find_sequence(
 def graph_parts(
     graph: _Graph,
 ) -> tuple[list[str], list[str], list[tuple[str, str]], list[tuple[str, str]]]: ...
+def causal_components(
+    graph: _Graph, variables: list[str]
+) -> tuple[list[list[str]], list[str], list[list[str]]]: ...
 def open_path(graph: _Graph, a: list[str], b: list[str], conditioning: list[str]) -> str | None: ...
 
 # Treatments, the identification of their effect in this study ("direct" or another), its covariates or

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from . import _core
+from ._data.parameters import is_whole
 from .kernels import Kernel
 
-__all__ = ["Baseline", "Functional", "Game", "Interventional", "MarginalProduct", "Observational"]
+__all__ = ["Baseline", "Causal", "Functional", "Game", "Interventional", "MarginalProduct", "Observational"]
 
 
 def __dir__() -> list[str]:
@@ -237,8 +238,124 @@ class Observational(Game):
     n_conditional_samples: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Causal(Game):
+    """Absent features follow their distribution under an intervention that sets the present ones: causal
+    Shapley values (Heskes, Sijben, Bucur and Claassen 2020).
+
+    The causal structure is an ordered list of components of columns. Within a component columns depend on
+    each other: because of unobserved common causes, if it is confounded, or because they interact. An
+    intervention on a column leaves the other columns of a confounded component unchanged, and changes those
+    of other components as an observation does. One confounded component of all columns is the
+    :class:`Interventional` game, one component of interacting columns the :class:`Observational` game, and
+    one component per column without parents the :class:`MarginalProduct` game.
+
+    The mean of the model under the intervention is computed by conditional mean embeddings, one for each
+    component, from the last to the first. The model's kernel must be a sum of products over columns.
+
+    Parameters
+    ----------
+    background, weights
+        The reference rows, and their weights; by default the model's own training points.
+    components : list of lists of columns
+        Every column, by name or number, in one component; causes are in earlier components than their
+        effects. A column that is listed without a list is a component of its own.
+    confounded : list of columns, optional
+        Columns whose components are confounded; one column of each is enough.
+    parents : dict of column to list of columns, optional
+        The columns that cause a component, which is named by one of its columns. Other components are caused
+        by all columns of earlier components. A directed acyclic graph has one component per column, and the
+        parents of each.
+    graph : graph, optional
+        A causal graph that contains the columns, instead of the three parameters above: text such as
+        ``"age -> income; income <-> debt"``, or another form that :func:`riesz.causal.identify` takes.
+        Columns with a hidden common cause become confounded components, and other variables are ignored.
+    conditional_ridge, centered, conditioning_kernel : optional
+        As in :class:`Observational`.
+    n_conditional_landmarks, n_random_features, cg_tol : optional
+        As in :class:`Observational`.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> from riesz.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> model = riesz.Expansion(RBF(1.5), points=X, coef=X[:, 0])
+    >>> game = riesz.Causal(X, components=[[0], [1, 2]], confounded=[1], conditional_ridge=0.01)
+    >>> riesz.Explainer(model, game=game)(X[:3]).values.shape
+    (3, 3)
+    """
+
+    name: ClassVar[str] = "causal"
+    takes_a_kernel: ClassVar[bool] = True
+
+    components: Sequence[Any] | None = None
+    confounded: Sequence[Any] | None = None
+    parents: Mapping[Any, Sequence[Any]] | None = None
+    graph: object = None
+    conditional_ridge: float | None = None
+    centered: bool | None = None
+    conditioning_kernel: Kernel | str | None = None
+    n_conditional_landmarks: int | None = None
+    n_random_features: int | None = None
+    cg_tol: float | None = None
+
+    def _settings(self, names: Sequence[str]) -> dict[str, Any]:
+        settings = super()._settings(names) | {"components": None, "confounded": None, "parents": None}
+        del settings["graph"]
+        return settings
+
+    def _structure(self, names: Sequence[str]) -> dict[str, Any]:
+        """Returns the settings of the causal structure, with columns by their names."""
+
+        def listed(setting: str, columns: Any) -> list[str]:
+            if isinstance(columns, str) or is_whole(columns):
+                return [_column_name(setting, columns, names)]
+            if not isinstance(columns, Iterable):
+                raise TypeError(f"{setting} holds {columns!r}: it is a column, or a list of columns")
+            return [_column_name(setting, column, names) for column in columns]
+
+        if self.graph is not None:
+            from .causal._graphs import graph_text
+
+            if self.components is not None or self.confounded is not None or self.parents is not None:
+                raise ValueError("the graph states the whole structure: leave out the other settings of it")
+            components, confounded, graph_parents = _core.causal_components(
+                graph_text(self.graph), list(names)
+            )
+            return {"components": components, "confounded": confounded or None, "parents": graph_parents}
+        for setting in ("components", "confounded"):
+            value = getattr(self, setting)
+            if isinstance(value, (str, bool)) or not isinstance(value, (Iterable, type(None))):
+                raise TypeError(f"{setting} = {value!r}: it is a list of columns, by name or number")
+        if not isinstance(self.parents, (Mapping, type(None))):
+            raise TypeError(f"parents = {self.parents!r}: it is a dict from a column to its causes")
+        parents = [
+            [_column_name("parents", column, names), *listed("parents", causes)]
+            for column, causes in (self.parents or {}).items()
+        ]
+        return {
+            "components": [listed("components", component) for component in self.components or []] or None,
+            "confounded": listed("confounded", self.confounded or []) or None,
+            "parents": parents or None,
+        }
+
+
+def _column_name(setting: str, column: Any, names: Sequence[str]) -> str:
+    """Returns the name of a column, which is given by its name or its number."""
+    if isinstance(column, str) and column in names:
+        return column
+    if is_whole(column) and 0 <= column < len(names):
+        return names[int(column)]
+    if isinstance(column, str) or is_whole(column):
+        raise ValueError(f"{setting} names a column {column!r}; the columns are: {', '.join(names)}")
+    raise TypeError(f"{setting} names a column {column!r}: columns are names or whole numbers")
+
+
 #: The games by name.
-GAMES = {kind.name: kind for kind in (Functional, Baseline, Interventional, MarginalProduct, Observational)}
+GAMES = {
+    kind.name: kind for kind in (Functional, Baseline, Interventional, MarginalProduct, Observational, Causal)
+}
 
 
 def game_of(game: Any, background: Any, weights: Any, label: str = "game") -> Game | None:

@@ -119,7 +119,7 @@ def test_any_kernel_and_several_outputs_and_a_chosen_ridge(data):
     assert explanation.shape == (5, 4, 3) and explanation.certificate.holds
     with pytest.raises(ValueError, match="ridge = -1"):
         riesz.Explainer(matern, game=riesz.Observational(conditional_ridge=-1.0))
-    with pytest.raises(ValueError, match="coalitions belongs to the observational game"):
+    with pytest.raises(ValueError, match="coalitions belongs to the observational and the causal game"):
         riesz.Explainer(matern, X, groups={"all": range(4)}, n_coalitions=9)
     with pytest.raises(ValueError, match="coalitions = 3 is not allowed: 4 features take at least"):
         riesz.Explainer(matern, game="observational", n_coalitions=3)(X[:1])

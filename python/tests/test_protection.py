@@ -137,7 +137,7 @@ def test_invalid_protection_is_refused():
         ({"protect": [0], "protect_strength": -1}, "protect_strength = -1"),
         ({"protect": [0], "protect_game": "marginal_product"}, "features are protected in"),
         ({"protect": [0], "protect_game": "shap"}, "protect_game = 'shap'"),
-        ({"protect": [0], "protect_coalitions": 9}, "belongs to the observational game"),
+        ({"protect": [0], "protect_coalitions": 9}, "belongs to the observational and the causal game"),
         ({"protect_strength": 2.0}, "no feature to protect"),
         ({"protect": [0], "protect_game": riesz.Interventional(np.empty((0, 4)))}, "no rows"),
     ]:

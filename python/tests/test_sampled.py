@@ -309,10 +309,13 @@ def test_conditional_samplers_for_comparison(data):
             "permutations estimate the interventional game",
         ),
         ({"game": riesz.Observational(n_conditional_samples=1)}, "n_conditional_samples = 1"),
-        ({"n_coalitions": 9}, "n_coalitions belongs to the observational game and kernel_shap"),
+        (
+            {"n_coalitions": 9},
+            "n_coalitions belongs to the observational and the causal game and kernel_shap",
+        ),
         (
             {"n_orders": 9, "target_std_error": 0.1},
-            "target_std_error belongs to the observational game and kernel_shap",
+            "target_std_error belongs to the observational and the causal game and kernel_shap",
         ),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -391,12 +394,14 @@ def test_functions_are_conditioned_through_landmarks_and_features_too(data):
         assert 0 < errors[0] < 0.2 * np.abs(exact).max() and errors[0] < errors[1], (name, errors)
         for conditional in ("gaussian", "copula"):
             with pytest.raises(
-                ValueError, match="ridge belongs to the observational game, whose conditional"
+                ValueError, match="ridge belongs to the observational and the causal game, whose conditional"
             ):
                 riesz.Explainer(model.predict, game=game(conditional=conditional, **{name: near}))
     with pytest.raises(ValueError, match="n_conditional_samples belongs to conditional distributions"):
         riesz.Explainer(model.predict, game=game(n_conditional_samples=10))
-    with pytest.raises(ValueError, match="cg_tol belongs to the observational game of a model"):
+    with pytest.raises(
+        ValueError, match="cg_tol belongs to the observational and the causal game of a model"
+    ):
         riesz.Explainer(model.predict, game=game(cg_tol=1e-6))
 
 
@@ -420,7 +425,10 @@ def test_settings_without_a_use_are_refused(data):
     tied = riesz.KernelRidge(kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y)
     for option, words in [
         ({"n_orders": 9}, "n_orders belongs to the estimator by permutations"),
-        ({"n_coalitions": 9}, "n_coalitions belongs to the observational game and kernel_shap"),
+        (
+            {"n_coalitions": 9},
+            "n_coalitions belongs to the observational and the causal game and kernel_shap",
+        ),
     ]:
         for background in (None, X[:5]):
             with pytest.raises(ValueError, match=words):

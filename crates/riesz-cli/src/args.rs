@@ -14,7 +14,7 @@ use riesz::{KernelExpansion, Table};
 pub use causal_query::{CauseArgs, graph_from_text};
 pub use discrepancy::{TestArgs, factors};
 pub use question::GameArgs;
-pub use settings::{ModelSettings, Protected, SettingArgs};
+pub use settings::{Explained, ModelSettings, Protected, SettingArgs};
 
 use crate::exit::{Failure, Result};
 use crate::io::csv::Decimal;

@@ -4,7 +4,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that `--help` leaves out where a command has them and does not require them.
-const ADVANCED: [&str; 70] = [
+const ADVANCED: [&str; 75] = [
     // Reading tables.
     "delimiter",
     "decimal",
@@ -41,6 +41,12 @@ const ADVANCED: [&str; 70] = [
     "protect-coalitions",
     "checkpoint",
     "plan-only",
+    // The causal game.
+    "graph",
+    "components",
+    "confounded",
+    "parents",
+    "ordering",
     // Estimators of values.
     "conditional-ridge",
     "centered",

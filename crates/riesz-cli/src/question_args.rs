@@ -5,12 +5,13 @@ use std::path::Path;
 use riesz::error::listed;
 use riesz::explainer::PredictionFunction;
 use riesz::format::model::SavedModel;
+use riesz::game::StructureLists;
 use riesz::kernel::ColumnScaling;
 use riesz::model_card::CardEntry;
 use riesz::question::{Source, Subject};
 use riesz::{Background, Column, Explainer, KernelExpansion, Players, Question};
 
-use crate::args::{CellArgs, GameArgs, TableArgs};
+use crate::args::{CellArgs, Explained, GameArgs, SettingArgs, TableArgs, graph_from_text};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
@@ -19,9 +20,24 @@ use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
 use crate::io::models::ModelOrAverage;
 use crate::io::names::listed_columns;
 
+/// The given settings, with the causal structure of the given graph over these columns.
+fn settings_with_graph(args: &GameArgs, columns: &[Column]) -> Result<SettingArgs<Explained>> {
+    let Some(text) = &args.graph else { return Ok(args.settings.clone()) };
+    if args.settings.value("game").is_none_or(|game| game != "causal") {
+        return Err(Failure::input(
+            "--graph belongs to the causal game: give --game causal, or leave it out",
+        ));
+    }
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let StructureLists { components, confounded, parents } =
+        graph_from_text(text)?.causal_structure(&names)?.to_lists();
+    let settings = args.settings.clone().or("components", components.into()).or("parents", parents.into());
+    Ok(if confounded.is_empty() { settings } else { settings.or("confounded", confounded.into()) })
+}
+
 /// The provenance entry of the given settings.
-fn given_settings(args: &GameArgs) -> Vec<CardEntry> {
-    args.settings.as_text().map(|text| CardEntry::new("settings", text)).into_iter().collect()
+fn given_settings(settings: &SettingArgs<Explained>) -> Vec<CardEntry> {
+    settings.as_text().map(|text| CardEntry::new("settings", text)).into_iter().collect()
 }
 
 /// Whether the options request the probabilities of a classifier.
@@ -65,7 +81,8 @@ pub fn question_about_model(
         ));
     }
     let columns = saved.model.columns();
-    let mut facts = given_settings(args);
+    let settings = settings_with_graph(args, columns)?;
+    let mut facts = given_settings(&settings);
     let rows = |_: &str| match source(args) {
         Some((_, path)) => {
             let policy = cells.for_model(&saved.model.support_points)?;
@@ -79,9 +96,9 @@ pub fn question_about_model(
         }
     };
     let settings = match subject {
-        Subject::Model => args.settings.clone(),
+        Subject::Model => settings,
         // A function returns probabilities itself if they are requested.
-        _ => args.settings.excluding(&["probabilities"]),
+        _ => settings.excluding(&["probabilities"]),
     };
     let question = settings.question(subject, source(args).map(|(s, _)| s), seed, rows)?;
     let groups = args.groups.as_deref().map(|text| read_groups(text, columns)).transpose()?;
@@ -105,7 +122,12 @@ pub fn question_about_program(
             "--robustness needs a model with a kernel, and cannot be used with a program: leave it out",
         ));
     }
-    let mut facts = given_settings(args);
+    if args.graph.is_some() {
+        return Err(Failure::input(
+            "--graph needs a model with a kernel, and cannot be used with a program: leave it out",
+        ));
+    }
+    let mut facts = given_settings(&args.settings);
     let rows = |_: &str| {
         let (_, path) = source(args)
             .ok_or_else(|| Failure::input("a program needs background rows: give --background FILE"))?;

@@ -1,5 +1,6 @@
 //! Explainers, which compute the [`Explanation`] that a [`Question`] asks for, from a model.
 
+mod causal_engine;
 mod coalition_outputs;
 mod engine;
 mod independent_engine;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::attribution::observational::ObservationalGame;
+use crate::attribution::observational::causal::CausalGame;
+use crate::attribution::player_order::ordered_groups;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::attribution::top_pair_search::SearchLimits;
 use crate::coalition_structure::CoalitionStructure;
@@ -66,7 +69,7 @@ impl<'m> Explainer<'m> {
     /// [`Error::NotProduct`] if a factor of the kernel ties columns of different players together. The
     /// observational game allows this; so do the games with a background or a baseline for polynomials of
     /// degree at most 20 that are a term alone, for which the functional game is an [`Error::Parameter`].
-    /// Also the errors of an invalid background, baseline or reference.
+    /// Also the errors of an invalid background, baseline, reference or causal structure.
     pub fn new(model: &'m KernelExpansion, question: impl Into<Question>) -> Result<Self> {
         Self::new_with_control(model, question, Arc::default())
     }
@@ -112,6 +115,9 @@ impl<'m> Explainer<'m> {
             ValueIndex::Owen => Some(CoalitionStructure::tree(&question.unions, &groups)?),
             _ => None,
         };
+        if !question.values_model_coalitions() {
+            question.reject_ordering()?;
+        }
         let engine: Box<dyn GameEngine + 'm> = match question.game {
             _ if question.probabilities => {
                 Box::new(ProbabilityEngine::new(model, question, groups, unions.as_ref(), stop)?)
@@ -120,12 +126,20 @@ impl<'m> Explainer<'m> {
                 index.of_coalitions()?;
                 let mut engine = ObservationalGame::new(model, reference, &conditioning, groups, stop)?;
                 engine.budget = budget;
+                engine.ordering = ordered_groups(&question.ordering, &engine.groups)?;
                 Box::new(engine)
             }
             Game::Observational { .. } => {
                 let why =
                     "the conditional distributions of a model whose kernel is known come from an embedding";
                 return Err(Error::parameter("conditional", "gaussian or copula", why));
+            }
+            Game::Causal { reference, structure, conditioning } => {
+                index.of_coalitions()?;
+                let data = (&reference, structure);
+                let mut engine = CausalGame::new(model, data, &conditioning, groups, stop)?;
+                engine.ordering = ordered_groups(&question.ordering, &engine.groups)?;
+                Box::new(engine)
             }
             Game::Independent { .. } => {
                 independent_engine::independent_engine(model, question, groups, unions.as_ref(), stop)?
@@ -230,6 +244,12 @@ impl<'m> Explainer<'m> {
     /// Whether values are computed from coalitions, whose number a [`Budget`] limits.
     pub fn samples_coalitions(&self) -> bool {
         self.engine.samples_coalitions()
+    }
+
+    /// The largest number of players whose coalitions are valued together: all players, or the largest group
+    /// of the question's ordering. A [`Budget`] limits the number of these coalitions.
+    pub fn largest_group(&self) -> usize {
+        self.engine.largest_group()
     }
 
     /// The number of rows to pass in one call. More rows only use more memory; fewer rows repeat work in

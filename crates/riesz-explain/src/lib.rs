@@ -21,6 +21,6 @@ pub(crate) use riesz_core::{
 pub use embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 pub use explainer::Explainer;
 pub use explanation::{Exactness, Explanation};
-pub use game::{Background, ConditionalModel, Game};
+pub use game::{Background, CausalComponent, CausalStructure, ConditionalModel, Game};
 pub use global::{Sensitivity, SobolIndices};
 pub use question::Question;

@@ -6,6 +6,7 @@ use riesz::Error;
 use riesz::causal::{
     CausalQuery, Graph, Identification, effect_formula, identify, instrument, sequential_adjustment,
 };
+use riesz::game::StructureLists;
 
 use crate::{raise, refuse};
 
@@ -126,6 +127,19 @@ pub fn graph_parts(
         |pairs: Vec<(&str, &str)>| pairs.into_iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
     let latent = graph.latent().into_iter().map(String::from).collect();
     Ok((graph.variables().to_vec(), latent, owned(graph.arrows()), owned(graph.confounded())))
+}
+
+/// The causal structure of some variables: the components, one column of each confounded one, and for each
+/// component a column followed by its parents.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+pub fn causal_components(
+    graph: GraphInput,
+    variables: Vec<String>,
+) -> PyResult<(Vec<Vec<String>>, Vec<String>, Vec<Vec<String>>)> {
+    let structure = graph.graph()?.causal_structure(&variables).map_err(raise)?;
+    let StructureLists { components, confounded, parents } = structure.to_lists();
+    Ok((components, confounded, parents))
 }
 
 /// Describes an open path between `a` and `b` given `conditioning`; `None` if they are d-separated.

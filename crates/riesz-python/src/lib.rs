@@ -594,7 +594,7 @@ impl Explainer {
     /// The reason why values are estimated within a budget; `None` if they are exact.
     #[pyo3(signature = (budget=None))]
     fn sampled_because(&self, budget: Option<question::Budget>) -> Option<String> {
-        let players = self.owned.borrow_dependent().groups().players().len();
+        let players = self.owned.borrow_dependent().largest_group();
         self.budget_or_default(budget).sampled_because(players).filter(|_| self.samples_coalitions)
     }
 
@@ -633,7 +633,7 @@ impl Explainer {
         let rows = rows.as_array();
         let explainer = self.owned.borrow_dependent();
         let columns = self.owned.borrow_owner().model.columns();
-        let (n, m, p) = (rows.nrows(), explainer.base_values().len(), explainer.groups().players().len());
+        let (n, m, p) = (rows.nrows(), explainer.base_values().len(), explainer.largest_group());
         let mut explanation: Option<riesz::Explanation> = None;
         let budget = self.budget_or_default(budget);
         let sampled = self.samples_coalitions && budget.sampled_because(p).is_some();
@@ -819,7 +819,8 @@ mod _core {
 
     #[pymodule_export]
     use super::causal::{
-        find_instrument, find_sequence, formula_of_effect, graph_parts, identify_effect, open_path,
+        causal_components, find_instrument, find_sequence, formula_of_effect, graph_parts, identify_effect,
+        open_path,
     };
 
     #[pymodule_export]

@@ -66,8 +66,9 @@ pub use riesz_core::{
 };
 pub(crate) use riesz_core::{checks, control, kmeans, memory, name_lists, random, simd};
 pub use riesz_explain::{
-    Approximation, Background, ConditionalModel, Conditioning, ConditioningKernel, ConjugateGradients,
-    Exactness, Explainer, Explanation, Game, Question, Ridge, Sensitivity, SobolIndices,
+    Approximation, Background, CausalComponent, CausalStructure, ConditionalModel, Conditioning,
+    ConditioningKernel, ConjugateGradients, Exactness, Explainer, Explanation, Game, Question, Ridge,
+    Sensitivity, SobolIndices,
 };
 #[doc(inline)]
 pub use riesz_explain::{attribution, embedding, explainer, explanation, format, game, global, question};

@@ -22,10 +22,17 @@ from .._models.loading import Imported, Part, card_of, compare, evenly_spaced_ro
 from .._models.multiplicative import is_multiplicative, read_multiplicative
 from .._models.predictions import class_names, log_odds
 from .._models.pytorch import is_torch, read_torch
-from ..games import Game, game_of, settings_of
+from ..games import Causal, Game, game_of, settings_of
 from .black_box import kernel_shap_values, permutation_estimates, reference_rows
 from .explanation import Explanation, Kept, joined
-from .feature_groups import Groups, model_players, named_unions, players_of, unions_among
+from .feature_groups import (
+    Groups,
+    model_players,
+    model_structure,
+    named_unions,
+    players_of,
+    unions_among,
+)
 from .texts import Texts, explain_texts, texts_of
 from .top_interactions import TopInteractions
 
@@ -83,7 +90,8 @@ class Explainer:
         Rows from which absent features take their values. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
         The meaning of an absent feature; see :mod:`riesz.games`, whose classes carry a game's settings, for
-        example ``riesz.Observational(X, conditional_ridge=0.01)``. ``"auto"`` is interventional with a
+        example ``riesz.Observational(X, conditional_ridge=0.01)`` and
+        ``riesz.Causal(X, components=[["age"], ["income", "debt"]])``. ``"auto"`` is interventional with a
         background and functional without one.
     index : str, default "shapley"
         The kind of value, in exact games. ``"shapley"`` is the contribution of a feature, averaged over all
@@ -108,6 +116,11 @@ class Explainer:
         ``[["s1", "s2"], ["age", "sex"]]``. Other features are unions of one. The average is over the orders
         that keep each union together, so that its members share the value of the union. These are exactly the
         values that ``shap.PartitionExplainer`` estimates. A group counts as a feature.
+    ordering : list of lists, optional
+        Asymmetric Shapley values (Frye, Rowat and Feige 2020), for kernel models in the observational and the
+        causal game: groups of features in causal order, for example ``[["age"], ["income", "debt"]]``. The
+        average is over the orders in which all features of earlier groups come first, so that a cause gets
+        the credit for its effects. Every feature is in a group, and ``n_coalitions`` applies to each group.
     probabilities : bool, default False
         Whether to explain a classifier's probabilities instead of its latent outputs, such as log odds. For
         riesz's models with up to 13 features all coalitions are evaluated exactly, and every ``index`` is
@@ -130,11 +143,12 @@ class Explainer:
         all rows, or all coalitions if there are fewer. With an estimator, a kernel model is explained by its
         predictions and not by its kernel.
     n_coalitions : int, default 4096
-        For the observational game and KernelSHAP: the maximum number of coalitions. Up to 12 features the
-        default includes all coalitions, and values are exact. With more features they are estimated with
-        standard errors, and :meth:`refine` adds coalitions.
+        For the observational and the causal game and KernelSHAP: the maximum number of coalitions. Up to 12
+        features the default includes all coalitions, and values are exact. With more features they are
+        estimated with standard errors, and :meth:`refine` adds coalitions.
     target_std_error : float, optional
-        For the observational game and KernelSHAP: stops when no standard error exceeds this number.
+        For the observational and the causal game and KernelSHAP: stops when no standard error exceeds this
+        number.
     n_orders : int, default 2
         Number of random orders of the features for each background row, at least 2, and at least 16 over all
         background rows. Standard errors decrease with its square root. A row takes about
@@ -201,6 +215,7 @@ class Explainer:
         index: str | None = None,
         order: int | None = None,
         unions: Sequence[Any] | None = None,
+        ordering: Sequence[Any] | None = None,
         probabilities: bool = False,
         link: str = "identity",
         groups: Groups | None = None,
@@ -237,6 +252,7 @@ class Explainer:
             "groups": groups,
             "background_weights": background_weights,
             "unions": unions,
+            "ordering": ordering,
             "probabilities": probabilities,
             "link": link,
             "n_jobs": n_jobs,
@@ -305,11 +321,15 @@ class Explainer:
         names = parts[0].expansion.feature_names if parts else self._imported.feature_names
         self.feature_names = user_names(self._background, self._imported)
         self._players = players_of(groups, self._imported, self.feature_names)
-        self._unions = None if unions is None else named_unions(unions, [name for name, _ in self._players])
+        player_names = [name for name, _ in self._players]
+        self._unions = None if unions is None else named_unions(unions, player_names)
+        self._ordering = None if ordering is None else named_unions(ordering, player_names, "ordering")
         self._given = {
             **(chosen_game._settings(names) if chosen_game else {}),
+            **(chosen_game._structure(self.feature_names) if isinstance(chosen_game, Causal) else {}),
             **budget,
             "unions": self._unions,
+            "ordering": self._ordering,
         }
         self._settings = settings_of(self._given)
         self._check_background()
@@ -330,7 +350,7 @@ class Explainer:
     def _prepare_texts(self, texts: Texts, options: dict[str, Any]) -> None:
         """Prepares an explainer of texts: each text is explained by its own model over its words."""
         arguments = self._arguments
-        for name in ("background_weights", "unions", "covariance"):
+        for name in ("background_weights", "unions", "ordering", "covariance"):
             if arguments[name] is not None and arguments[name] is not False:
                 raise ValueError(f"{name} has no use for texts, whose features are their words: leave it out")
         if not isinstance(arguments["game"], str) or arguments["game"] not in ("auto", "baseline"):
@@ -411,7 +431,7 @@ class Explainer:
         # Settings of the sampling are for estimates; they apply where a core has no exact values.
         settings = self._settings.without_estimates()
         game = settings.game(False, background is not None).replace("-", "_")
-        if game == "observational":
+        if game in ("observational", "causal"):
             self._check_observational()
         rows = None if background is None else self._model_rows(background, "background")
         cores, used_players, threads = [], [], _core.Threads(self._threads)
@@ -433,6 +453,9 @@ class Explainer:
                     name for name, _ in active_players[:1]
                 ]
                 settings = settings_of(self._given | {"unions": unions}).without_estimates()
+            if self._given.get("components"):
+                structure = model_structure(self._given, self.feature_names, part)
+                settings = settings_of(self._given | structure).without_estimates()
             model = (
                 part.expansion._with_posterior() if self._arguments["covariance"] else part.expansion._core
             )
@@ -447,7 +470,8 @@ class Explainer:
         self.exactness = "exact" if self.reason is None else "estimated"
 
     def _check_observational(self) -> None:
-        """Refuses the observational game if the summed models differ in their rows, or have no rows."""
+        """Refuses games with conditional distributions if the summed models differ in their rows, or have no
+        rows."""
         imported = self._imported
         if self._background is None and (
             imported.is_sum or not all(part.has_rows for part in imported.parts)

@@ -74,25 +74,59 @@ def model_players(
     return [(name, [c for j in members for c in model_columns_of.get(j, [])]) for name, members in players]
 
 
-def named_unions(unions: Any, names: list[str]) -> list[Any]:
-    """Returns unions of players, and unions of unions, by name."""
+def named_unions(unions: Any, names: list[str], setting: str = "unions") -> list[Any]:
+    """Returns the lists of players of a setting, such as unions and unions of unions, by name."""
     if isinstance(unions, str) or not isinstance(unions, Iterable):
         raise TypeError(
-            f"unions is {unions!r}: it is a list of features and of lists of them, [['a', 'b'], ['c', 'd']]"
+            f"{setting} is {unions!r}: it is a list of features and of lists of them, "
+            "[['a', 'b'], ['c', 'd']]"
         )
     structure: list[Any] = []
     for member in unions:
         if isinstance(member, str):
             if member not in names:
-                raise ValueError(f"unions names a feature '{member}'; the features are: {', '.join(names)}")
+                raise ValueError(
+                    f"{setting} names a feature '{member}'; the features are: {', '.join(names)}"
+                )
             structure.append(member)
         elif is_whole(member):
             if not 0 <= member < len(names):
-                raise ValueError(f"unions names feature {member}, but there are {len(names)}, from 0")
+                raise ValueError(f"{setting} names feature {member}, but there are {len(names)}, from 0")
             structure.append(names[member])
         else:
-            structure.append(named_unions(member, names))
+            structure.append(named_unions(member, names, setting))
     return structure
+
+
+def model_structure(settings: Mapping[str, Any], names: list[str], part: Any) -> dict[str, Any]:
+    """Returns the settings of a causal structure over the user's columns, over the columns of a part of the
+    model."""
+    columns: dict[str, list[str]] = {name: [] for name in names}
+    for name, owner in zip(part.expansion.feature_names, part.owners):
+        if not isinstance(owner, int):
+            made_of = ", ".join(f"'{names[j]}'" for j in owner)
+            raise UnsupportedModelError(
+                f"a column of the model is made of {made_of} together, which the causal game does not allow"
+            )
+        columns[names[owner]].append(name)
+    unread = [name for name in names if not columns[name]]
+    if unread:
+        raise UnsupportedModelError(
+            f"the model, or a part of it, does not read the column '{unread[0]}', which the causal game needs"
+        )
+
+    def translated(lists: list[list[str]]) -> list[list[str]]:
+        return [[column for name in members for column in columns[name]] for members in lists]
+
+    confounded = settings.get("confounded")
+    parents = [
+        [columns[first][0], *translated([causes])[0]] for first, *causes in settings.get("parents") or []
+    ]
+    return {
+        "components": translated(settings["components"]),
+        "confounded": translated([confounded])[0] if confounded else None,
+        "parents": parents or None,
+    }
 
 
 def unions_among(unions: list[Any], names: set[str]) -> list[Any]:

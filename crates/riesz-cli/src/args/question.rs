@@ -30,6 +30,10 @@ pub struct GameArgs {
     /// Columns that are present or absent together, 'blood=s1,s2;body=bmi', or a file with one group per line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
+    /// Causal game: a graph that contains the model's columns, 'age -> income; income <-> debt', or a file
+    /// with one, instead of --components, --confounded and --parents
+    #[arg(long, value_name = "GRAPH", conflicts_with_all = ["components", "confounded", "parents"])]
+    pub graph: Option<String>,
     /// With a program: columns of the background that are no inputs of the program, such as a target
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
@@ -49,6 +53,7 @@ impl GameArgs {
             ("--background", self.background.is_some()),
             ("--baseline", self.baseline.is_some()),
             ("--groups", self.groups.is_some()),
+            ("--graph", self.graph.is_some()),
             ("--ignore", !self.ignore.is_empty()),
             ("--robustness", self.robustness.is_some()),
         ];

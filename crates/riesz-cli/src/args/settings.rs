@@ -261,6 +261,12 @@ impl<F: Family> Args for SettingArgs<F> {
     }
 }
 
+/// Parses names `a,b`, or a name and its list `a=b,c`, as one list.
+fn name_list(text: &str) -> Value {
+    let names = text.split(['=', ',']).map(str::trim).filter(|name| !name.is_empty());
+    names.map(Value::from).collect()
+}
+
 /// Parses the text of a setting's value. Text that cannot be parsed is returned as a string, which the
 /// setting then refuses with its own message.
 fn value(range: Range, text: &str) -> Value {
@@ -271,8 +277,11 @@ fn value(range: Range, text: &str) -> Value {
     };
     match range {
         Range::Choice(_) | Range::Index | Range::Kernel => Value::from(text),
-        // Text that is not JSON is kept, and refused later as it was written.
-        Range::Unions => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+        // Text in brackets that is not JSON is kept, and refused later as it was written.
+        Range::Unions if text.trim_start().starts_with('[') => {
+            serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+        }
+        Range::Unions => text.split(';').map(name_list).collect(),
         Range::Switch => Value::from(text == "true"),
         Range::Count(_) | Range::Positive { .. } | Range::NotNegative | Range::Tuned => number(text),
         Range::ClassWeight => {

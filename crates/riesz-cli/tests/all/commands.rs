@@ -163,10 +163,13 @@ fn sampled_coalitions_come_with_standard_errors() {
     );
     place
         .bad(&format!("explain m.riesz rows.csv {options} --conditional-landmarks 9 --cg-tol"), "choose one");
-    place.bad("explain m.riesz rows.csv --cg-tol", "--cg-tol belongs to the observational game");
+    place.bad(
+        "explain m.riesz rows.csv --cg-tol",
+        "--cg-tol belongs to the observational and the causal game",
+    );
     place.bad(
         "explain m.riesz rows.csv --conditional-ridge 0.1",
-        "--conditional-ridge belongs to the observational game",
+        "--conditional-ridge belongs to the observational and the causal game",
     );
     place.bad("explain m.riesz rows.csv --game observational --coalitions 5", "10 features take at least 36");
 }
@@ -236,13 +239,13 @@ fn programs_are_explained_by_their_output() {
         (
             "cmd:sh ask.sh",
             "--conditional-landmarks 3",
-            "--conditional-landmarks belongs to the observational game",
+            "--conditional-landmarks belongs to the observational and the causal game",
         ),
         (
             "cmd:sh ask.sh",
             "--game observational --conditional copula --random-features 9",
-            "--random-features belongs to the observational game, whose conditional distributions come from \
-             a kernel",
+            "--random-features belongs to the observational and the causal game, whose conditional \
+             distributions come from a kernel",
         ),
         (
             "cmd:sh ask.sh",

@@ -67,6 +67,36 @@ fn what_there_is_not_is_refused() {
     }
 }
 
+/// The structure of the causal game as lists or as a graph, and asymmetric values.
+#[test]
+fn causal_values_and_asymmetric_values() {
+    let place = towns();
+    let explain = "explain m.riesz train.csv --game causal --background train.csv";
+    place.good(&format!("{explain} --components a;b,c --confounded b --parents b=a -o lists.json"));
+    place.good(&format!("{explain} --graph a->b;a->c;b<->c;c->y -o graph.json"));
+    let explanation = explained(&place, "lists.json");
+    assert!(explanation.certificate().unwrap().holds);
+    assert_eq!(explanation.values, explained(&place, "graph.json").values);
+    place.good("verify graph.json --model m.riesz --rows train.csv --background train.csv");
+    place.good(&format!("{explain} --components a;b,c --ordering a;b,c -o ordered.json"));
+    let ordered = explained(&place, "ordered.json");
+    assert!(ordered.certificate().unwrap().holds && ordered.values != explanation.values);
+    for (flags, words) in [
+        ("", "give components"),
+        ("--components a;b", "without 'c'"),
+        ("--components a;b,c;z", "no column 'z'"),
+        ("--components a;b,a,c", "'a' is not allowed: a column belongs to one component"),
+        ("--components a;b,c --parents a=b", "put causes first"),
+        ("--components a;b,c --confounded z", "--confounded = 'z'"),
+        ("--components a;b,c --ordering a;b", "without 'c'"),
+        ("--graph a->b", "no variable 'c'"),
+        ("--graph a->b;b<->a;b->c", "hidden common causes and cause each other"),
+    ] {
+        place.bad(&format!("{explain} {flags} -o w.json"), words);
+    }
+    place.bad("explain m.riesz train.csv --graph a->b,c -o w.json", "--graph belongs to the causal game");
+}
+
 /// Owen values from lists of names, and probabilities with the names of their classes.
 #[test]
 fn owen_values_and_values_of_probabilities() {
@@ -74,9 +104,11 @@ fn owen_values_and_values_of_probabilities() {
     place.good(r#"explain m.riesz train.csv --background train.csv --unions [["a","b"],"c"] -o w.json"#);
     let explanation = explained(&place, "w.json");
     assert!(explanation.index == ValueIndex::Owen && explanation.certificate().unwrap().holds);
-    for (unions, words) in
-        [("a,b", "list of names"), (r#"[["a","z"]]"#, "'z'"), (r#"["a"] --index sii"#, "need the index owen")]
-    {
+    for (unions, words) in [
+        ("[a,b]", "list of names"),
+        (r#"[["a","z"]]"#, "'z'"),
+        (r#"["a"] --index sii"#, "need the index owen"),
+    ] {
         place.bad(&format!("explain m.riesz train.csv --unions {unions} -o w.json"), words);
     }
 

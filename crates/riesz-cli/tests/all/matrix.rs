@@ -36,13 +36,14 @@ fn every_model_under_every_game_in_every_plot() {
             let absent = match game {
                 "functional" => "",
                 "baseline" => "--baseline one.csv",
+                "causal" => "--background t.csv --components a;b",
                 _ => "--background t.csv",
             };
             let (_, err) =
                 place.good(&format!("explain {name}.riesz t.csv --game {game} {absent} -o e.json"));
             assert!(err.contains("exact: values add up to the predictions"), "{name} {game}: {err}");
-            // Pairs have values in every game except the observational one.
-            let of_pairs = game != "observational";
+            // Pairs have values in every game except those that value coalitions.
+            let of_pairs = !["observational", "causal"].contains(&game);
             if of_pairs {
                 place.good(&format!(
                     "explain {name}.riesz t.csv --game {game} {absent} --index k-sii -o pairs.json"

@@ -56,6 +56,7 @@ pub fn kernel_shap_from<E: From<Error>>(
     stop: &AtomicBool,
 ) -> Result<Explanation, E> {
     question.index.of_coalitions()?;
+    question.reject_ordering()?;
     let columns = rows.columns();
     let (budget, groups) = (question.budget, &question.players_of(columns));
     let filling = Imputer::new(&question.game, columns, groups, stop)?;

@@ -19,6 +19,7 @@ mod pair_interactions;
 pub(crate) mod part_coalition_values;
 pub mod permutation;
 pub(crate) mod player_contributions;
+pub(crate) mod player_order;
 pub(crate) mod polynomial_games;
 pub(crate) mod power_series;
 pub(crate) mod prior_value_covariance;

@@ -158,6 +158,7 @@ pub fn estimate<E: From<Error>>(
     question: &Question,
 ) -> Result<Explanation, E> {
     question.index.of_coalitions()?;
+    question.reject_ordering()?;
     let columns = rows.columns();
     let reference = ReferenceRows::new(&question.game.function_background()?, columns)?;
     let Some(orders) = orders_for_rows(question, columns, &reference)? else {

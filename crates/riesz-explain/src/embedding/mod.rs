@@ -237,7 +237,7 @@ impl ConditionalMeanEmbeddings {
     }
 
     /// The factored system of the blocks in `set`; empty if the solver does not factor systems.
-    fn system(&self, set: &[bool], stop: &AtomicBool) -> Result<System> {
+    pub(crate) fn system(&self, set: &[bool], stop: &AtomicBool) -> Result<System> {
         if set.len() != self.learnt().blocks {
             let allowed = format!("give one flag for each of the {} blocks of columns", self.learnt().blocks);
             return Err(Error::parameter("number of conditioning flags", set.len(), allowed));
@@ -265,7 +265,7 @@ impl ConditionalMeanEmbeddings {
         Ok(weights)
     }
 
-    fn raw_weights_of_system(
+    pub(crate) fn raw_weights_of_system(
         &self,
         system: &System,
         set: &[bool],

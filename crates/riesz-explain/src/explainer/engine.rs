@@ -60,6 +60,12 @@ pub(super) trait GameEngine: Send + Sync {
         false
     }
 
+    /// The largest number of players whose coalitions are valued together: of a group, if the players are
+    /// ordered in groups.
+    fn largest_group(&self) -> usize {
+        self.players().players().len()
+    }
+
     /// The number of rows to pass in one call.
     fn max_batch_rows(&self, _with_covariance: bool) -> usize {
         256

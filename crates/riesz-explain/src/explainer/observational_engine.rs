@@ -17,6 +17,15 @@ use crate::linalg::Matrix;
 use crate::posterior::{Functionals, Posterior};
 use crate::table::{Players, Table};
 
+/// Checks that values are those of all orders, which `request` needs.
+fn reject_asymmetric(game: &ObservationalGame<'_>, request: &str) -> Result<()> {
+    if game.ordering.len() < 2 {
+        return Ok(());
+    }
+    let allowed = format!("asymmetric values have no {request}: leave the ordering out");
+    Err(Error::parameter("ordering", format!("{} groups", game.ordering.len()), allowed))
+}
+
 impl GameEngine for ObservationalGame<'_> {
     fn players(&self) -> &Players {
         &self.groups
@@ -42,11 +51,16 @@ impl GameEngine for ObservationalGame<'_> {
         true
     }
 
+    fn largest_group(&self) -> usize {
+        self.ordering.iter().map(|group| group.members.len()).max().unwrap_or(0)
+    }
+
     fn max_batch_rows(&self, _: bool) -> usize {
         self.rows_at_once()
     }
 
     fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
+        reject_asymmetric(self, "functionals")?;
         players.iter().map(|&player| ObservationalGame::functionals(self, rows, player)).collect()
     }
 
@@ -55,10 +69,12 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn posterior_functionals(&self, rows: &Table, _: Option<&[usize]>) -> Result<Functionals> {
+        reject_asymmetric(self, "covariances")?;
         value_covariance::check_finite(ObservationalGame::posterior_functionals(self, rows, RowPairs::All)?)
     }
 
     fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
+        reject_asymmetric(self, "covariances")?;
         value_covariance::reject_skew(posterior.mirror())?;
         ObservationalGame::check_covariances(self)
     }
@@ -71,6 +87,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn conditioning_covariance(&self, rows: &Table) -> Result<(ConditioningPart, usize)> {
+        reject_asymmetric(self, "uncertainty of conditional distributions")?;
         ObservationalGame::conditioning_covariance(self, rows)
     }
 
@@ -80,6 +97,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
+        reject_asymmetric(self, "bounds on their change")?;
         robustness::bound(self.model, Some(self.conditioning()?), delta)
     }
 

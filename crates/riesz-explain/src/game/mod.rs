@@ -11,9 +11,12 @@
 //! | interventional | `k_j(x_ij, b_j)` for each background row b, averaged | mean prediction over the background | set by intervention to values of background rows |
 //! | marginal product | mean of `k_j(x_ij, b_j)` over the background | mean over the product of marginals | replaced by independent draws |
 //! | observational | the conditional mean of the absent product, given the present features | mean prediction over the reference | predicted from the present ones |
+//! | causal | its mean if the present ones are set | mean under the structure | predicted from causes |
 //!
 //! The functional game removes a factor. It is a projection onto functions of the remaining features only if
 //! each factor's space contains 1 with norm 1.
+
+mod causal_structure;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -26,6 +29,8 @@ use crate::kernel_model::KernelExpansion;
 use crate::linalg::{add_multiple, add_to};
 use crate::simd::Isa;
 use crate::table::{Column, Table};
+pub(crate) use causal_structure::ComponentColumns;
+pub use causal_structure::{CausalComponent, CausalStructure, StructureLists};
 
 /// Rows from which absent features take their values, with optional weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,6 +132,31 @@ pub enum Game {
         /// The model of the conditional distributions.
         conditional: ConditionalModel,
     },
+    /// Absent features follow their distribution under an intervention that sets the present ones: the causal
+    /// Shapley values of Heskes, Sijben, Bucur and Claassen 2020. With S the present columns, the absent
+    /// columns of a component τ have the distribution given
+    ///
+    /// - its parents, if τ is confounded;
+    /// - its parents and the present columns of τ, otherwise,
+    ///
+    /// where present parents have the values of the explained row. One confounded component is the
+    /// interventional game, one component of interacting columns the observational game, and one component
+    /// per column without parents the marginal product game.
+    ///
+    /// The mean is computed from the last component to the first, by one conditional mean embedding each
+    /// (g-computation by iterated conditional means; Robins 1986). Where a factor that was averaged depends
+    /// on earlier absent columns that are no parents of τ, the mean over τ is taken given these columns too,
+    /// which changes nothing if the structure is true. For kernels that are sums of products over columns,
+    /// or over groups of columns of one component. Its coalitions are valued one by one. The value of the
+    /// empty coalition is the mean under the structure.
+    Causal {
+        /// The rows from which conditional distributions are learnt.
+        reference: Background,
+        /// The components, and the causes of each.
+        structure: CausalStructure,
+        /// The settings of the conditional mean embeddings.
+        conditioning: Conditioning,
+    },
     /// Parts of a row are independent of each other, such as the left and the right item of a duel (Chau,
     /// Gonzalez and Sejdinovic 2022, Pref-SHAP). In the interventional game the background is all
     /// combinations of the parts' background rows, at the cost of their sum. In the observational game absent
@@ -149,8 +179,8 @@ impl Game {
     }
 
     /// The names of all games on the command line and in files.
-    pub const NAMES: [&'static str; 5] =
-        ["functional", "baseline", "interventional", "marginal-product", "observational"];
+    pub const NAMES: [&'static str; 6] =
+        ["functional", "baseline", "interventional", "marginal-product", "observational", "causal"];
 
     /// The game's name, one of [`NAMES`](Self::NAMES).
     pub fn name(&self) -> &'static str {
@@ -160,6 +190,7 @@ impl Game {
             Self::Interventional { .. } => Self::NAMES[2],
             Self::MarginalProduct { .. } => Self::NAMES[3],
             Self::Observational { .. } => Self::NAMES[4],
+            Self::Causal { .. } => Self::NAMES[5],
             Self::Independent { parts } => {
                 Self::NAMES[if parts.iter().all(|part| part.conditional.is_none()) { 2 } else { 4 }]
             }
@@ -174,7 +205,7 @@ impl Game {
             Self::Interventional { background } | Self::MarginalProduct { background } => {
                 Some(&background.rows)
             }
-            Self::Observational { reference, .. } => Some(&reference.rows),
+            Self::Observational { reference, .. } | Self::Causal { reference, .. } => Some(&reference.rows),
         }
     }
 
@@ -203,6 +234,11 @@ impl Game {
             Self::Observational { conditional: ConditionalModel::Copula { draws }, .. } => format!(
                 "absent features are {draws} draws from a Gaussian copula given the present ones, with \
                  ranks and correlations of {rows} rows"
+            ),
+            Self::Causal { structure, .. } => format!(
+                "absent features follow their distribution under an intervention on the present ones, for {} \
+                 causal components, learnt from {rows} reference rows",
+                structure.components.len()
             ),
             Self::Independent { parts } => {
                 let rows = |parts: &[&Part]| {
@@ -236,14 +272,15 @@ impl Game {
     /// [`Error::Parameter`] for games that need a kernel; [`Error::Shape`] for a baseline of several rows.
     pub(crate) fn function_background(&self) -> Result<Background> {
         match self {
-            Self::Functional | Self::MarginalProduct { .. } | Self::Independent { .. } => {
-                Err(Error::parameter(
-                    "game",
-                    self.name(),
-                    "it takes a model whose kernel is known; a function has only the interventional, the \
+            Self::Functional
+            | Self::MarginalProduct { .. }
+            | Self::Causal { .. }
+            | Self::Independent { .. } => Err(Error::parameter(
+                "game",
+                self.name(),
+                "it takes a model whose kernel is known; a function has only the interventional, the \
                      baseline and the observational game",
-                ))
-            }
+            )),
             Self::Baseline { point } => Ok(baseline_row(point)?.into()),
             Self::Interventional { background } => Ok(background.clone()),
             Self::Observational { reference, .. } => Ok(reference.clone()),
@@ -258,7 +295,7 @@ impl Game {
             Self::Baseline { point } => rows(&baseline_row(point)?.into()).map(AbsentSide::Rows),
             Self::Interventional { background } => rows(background).map(AbsentSide::Rows),
             Self::MarginalProduct { background } => rows(background).map(AbsentSide::Means),
-            Self::Observational { .. } | Self::Independent { .. } => {
+            Self::Observational { .. } | Self::Causal { .. } | Self::Independent { .. } => {
                 Err(Error::parameter("game", self.name(), "it is not a product game"))
             }
         }

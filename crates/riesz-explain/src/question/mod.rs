@@ -13,6 +13,7 @@ pub use settings::{QuestionSetting, SETTINGS, Settings, Source, Subject};
 
 pub use crate::attribution::sampled_shapley::Budget;
 use crate::coalition_structure::CoalitionStructure;
+use crate::error::{Error, Result};
 use crate::explanation::Provenance;
 use crate::game::Game;
 use crate::index::ValueIndex;
@@ -49,6 +50,12 @@ pub struct Question {
     /// For [`ValueIndex::Owen`]: unions of players, which may contain unions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unions: Vec<CoalitionStructure>,
+    /// Groups of players, by name, in causal order, for asymmetric Shapley values (Frye, Rowat and Feige
+    /// 2020): the average is over the orders of players in which earlier groups come first. Every player is
+    /// in a group. Empty for Shapley values. For the observational and the causal game of kernel models;
+    /// the budget of coalitions is that of each group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ordering: Vec<Vec<String>>,
     /// Whether to explain a classifier's probabilities instead of the outputs from which they are computed.
     #[serde(default)]
     pub probabilities: bool,
@@ -70,6 +77,31 @@ impl Question {
     /// The provenance of an explanation that answers this question, with entries about the model and the run.
     pub(crate) fn provenance(&self, model: Vec<CardEntry>, run: Vec<CardEntry>) -> Provenance {
         Provenance::of_run(self.game.name(), self.game.absent(), model, run)
+    }
+
+    /// Whether the game values the coalitions of a kernel model one by one.
+    pub(crate) fn values_model_coalitions(&self) -> bool {
+        !self.probabilities && matches!(self.game, Game::Observational { .. } | Game::Causal { .. })
+    }
+
+    /// Checks that the question has no ordering of the players.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub(crate) fn reject_ordering(&self) -> Result<()> {
+        if self.ordering.is_empty() {
+            return Ok(());
+        }
+        let names = self.ordering.iter().map(|group| group.join(", ")).collect::<Vec<_>>().join("; ");
+        let allowed = "asymmetric values are those of a kernel model in the observational or the causal \
+                       game; the causal game with one confounded component is the interventional game";
+        Err(Error::parameter("ordering", names, allowed))
+    }
+
+    /// This question with asymmetric Shapley values for this ordering of the players.
+    #[must_use]
+    pub fn with_ordering(self, ordering: Vec<Vec<String>>) -> Self {
+        Self { ordering, ..self }
     }
 
     /// This question with other players.
@@ -119,6 +151,7 @@ impl From<Game> for Question {
             estimator: ValueEstimator::KernelShap,
             budget: Budget::default(),
             unions: Vec::new(),
+            ordering: Vec::new(),
             probabilities: false,
             covariance: false,
             conditional_uncertainty: false,

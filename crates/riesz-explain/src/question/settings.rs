@@ -7,7 +7,7 @@ use super::{Budget, Question, ValueEstimator};
 use crate::coalition_structure::CoalitionStructure;
 use crate::embedding::{Approximation, Conditioning, ConditioningKernel, Ridge};
 use crate::error::{Error, Result};
-use crate::game::{Background, ConditionalModel, Game, baseline_row};
+use crate::game::{Background, CausalStructure, ConditionalModel, Game, baseline_row};
 use crate::index::ValueIndex;
 use crate::kernel::{ColumnScaling, Kernel, KernelExpression};
 use crate::setting_schema::{Range, Setting, SettingValues};
@@ -66,9 +66,18 @@ impl QuestionContext {
         self.game == "observational"
     }
 
+    fn causal(&self) -> bool {
+        self.game == "causal"
+    }
+
+    /// Whether absent features have conditional distributions, so that coalitions are valued one by one.
+    fn has_conditionals(&self) -> bool {
+        self.observational() || self.causal()
+    }
+
     /// Whether conditional distributions are learnt by an embedding.
     fn embedded(&self) -> bool {
-        self.observational() && self.conditional == "kernel"
+        self.has_conditionals() && self.conditional == "kernel"
     }
 
     /// Whether the kernel is known, so that more than evaluations are available.
@@ -78,7 +87,7 @@ impl QuestionContext {
 
     fn by_coalitions(&self) -> bool {
         if self.has_kernel() {
-            self.observational() || self.probabilities
+            self.has_conditionals() || self.probabilities
         } else {
             self.estimator == "kernel_shap"
         }
@@ -87,11 +96,13 @@ impl QuestionContext {
 
 const CONDITIONAL: [&str; 3] = ["kernel", "gaussian", "copula"];
 const ESTIMATORS: [&str; 2] = ["permutation", "kernel_shap"];
-const EMBEDDED: &str = "the observational game, whose conditional distributions come from a kernel";
-const KERNEL_MODEL_SETTINGS: &str = "the observational game of a model whose kernel is known";
+const EMBEDDED: &str =
+    "the observational and the causal game, whose conditional distributions come from a kernel";
+const KERNEL_MODEL_SETTINGS: &str = "the observational and the causal game of a model whose kernel is known";
+const CAUSAL: &str = "the causal game";
 
 /// All settings, except rows and players.
-pub static SETTINGS: [QuestionSetting; 19] = [
+pub static SETTINGS: [QuestionSetting; 23] = [
     QuestionSetting {
         setting: Setting::new(
             "game",
@@ -116,8 +127,8 @@ pub static SETTINGS: [QuestionSetting; 19] = [
              features: sii(K), k-sii(K) and so on. Values of shapley, k-sii, stii and fsii add up to \
              the prediction [default: shapley]",
         ),
-        belongs: "models whose kernel is known, in games other than the observational one",
-        used: |context| context.subject == Subject::Model && !context.observational(),
+        belongs: "models whose kernel is known, in games other than the observational and the causal one",
+        used: |context| context.subject == Subject::Model && !context.has_conditionals(),
     },
     QuestionSetting {
         setting: Setting::new(
@@ -128,8 +139,54 @@ pub static SETTINGS: [QuestionSetting; 19] = [
              among their members. Lists of names and lists, as in '[[\"s1\", \"s2\"], [\"age\", \
              \"sex\"]]'; each other feature is a union on its own",
         ),
-        belongs: "Shapley values of models whose kernel is known, in games other than the observational one",
-        used: |context| context.subject == Subject::Model && !context.observational(),
+        belongs: "Shapley values of models whose kernel is known, in games other than the observational and \
+                  the causal one",
+        used: |context| context.subject == Subject::Model && !context.has_conditionals(),
+    },
+    QuestionSetting {
+        setting: Setting::new(
+            "ordering",
+            "LISTS",
+            Range::Unions,
+            "Asymmetric Shapley values: groups of features in causal order, 'age; income, debt'. The average \
+             is over the orders in which earlier groups come first; each group has a budget of coalitions",
+        ),
+        belongs: "models whose kernel is known, in the observational and the causal game",
+        used: |context| context.subject == Subject::Model && context.has_conditionals(),
+    },
+    QuestionSetting {
+        setting: Setting::new(
+            "components",
+            "LISTS",
+            Range::Unions,
+            "Causal game: components of columns in causal order, 'age; income, debt'. Columns of a \
+             component depend on each other, and are caused by all earlier columns unless --parents says \
+             otherwise",
+        ),
+        belongs: CAUSAL,
+        used: |context| context.subject == Subject::Model && context.causal(),
+    },
+    QuestionSetting {
+        setting: Setting::new(
+            "confounded",
+            "COLUMNS",
+            Range::Unions,
+            "Causal game: columns whose components are confounded by unobserved common causes, so that \
+             setting one column leaves the others unchanged; columns of other components interact",
+        ),
+        belongs: CAUSAL,
+        used: |context| context.subject == Subject::Model && context.causal(),
+    },
+    QuestionSetting {
+        setting: Setting::new(
+            "parents",
+            "LISTS",
+            Range::Unions,
+            "Causal game: the causes of components, each named by one of its columns, 'debt=age,income; \
+             income=' [default: all columns of earlier components]",
+        ),
+        belongs: CAUSAL,
+        used: |context| context.subject == Subject::Model && context.causal(),
     },
     QuestionSetting {
         setting: Setting::new(
@@ -158,16 +215,17 @@ pub static SETTINGS: [QuestionSetting; 19] = [
              for up to 12 features. The model file must hold them ('riesz fit --posterior')",
         )
         .with_bare("true"),
-        belongs: "Shapley, Banzhaf and Beta-Shapley values of models whose kernel is known",
-        used: |context| context.subject == Subject::Model,
+        belongs: "Shapley, Banzhaf and Beta-Shapley values of models whose kernel is known, in games other \
+                  than the causal one",
+        used: |context| context.subject == Subject::Model && !context.causal(),
     },
     QuestionSetting {
         setting: Setting::new(
             "conditional_ridge",
             "RIDGE",
             Range::Positive { share: false },
-            "Observational game: ridge of the conditional distributions, a number like 0.001; larger \
-             numbers smooth more [default: the best for predicting left-out rows]",
+            "Observational and causal game: ridge of the conditional distributions, a number like 0.001; \
+             larger numbers smooth more [default: the best for predicting left-out rows]",
         ),
         belongs: EMBEDDED,
         used: QuestionContext::embedded,
@@ -177,7 +235,7 @@ pub static SETTINGS: [QuestionSetting; 19] = [
             "centered",
             "BOOL",
             Range::Switch,
-            "Observational game: whether predictions are shrunk towards their mean, so that all \
+            "Observational and causal game: whether predictions are shrunk towards their mean, so that all \
              values of a constant model are 0; 'false' shrinks them towards the intercept, as \
              published [default: true]",
         ),
@@ -193,16 +251,16 @@ pub static SETTINGS: [QuestionSetting; 19] = [
              the conditional distributions from the reference rows; for up to 12 features",
         )
         .with_bare("true"),
-        belongs: EMBEDDED,
-        used: |context| context.embedded() && context.subject == Subject::Model,
+        belongs: "the observational game, whose conditional distributions come from a kernel",
+        used: |context| context.embedded() && context.observational() && context.subject == Subject::Model,
     },
     QuestionSetting {
         setting: Setting::new(
             "conditioning_kernel",
             "KERNEL",
             Range::Kernel,
-            "Observational game: the kernel of the conditioning features, an expression as of 'fit \
-             --kernel', or 'own': the model's kernel, of any form, restricted to the present columns \
+            "Observational and causal game: the kernel of the conditioning features, an expression as of \
+             'fit --kernel', or 'own': the model's kernel, of any form, restricted to the present columns \
              [default: the model's kernel if it is one bounded product over all columns, else a \
              Gaussian with median length scales]",
         ),
@@ -214,8 +272,8 @@ pub static SETTINGS: [QuestionSetting; 19] = [
             "n_conditional_landmarks",
             "M",
             Range::Count(1),
-            "Observational game: learn conditional distributions through M of the reference rows, for \
-             thousands of rows",
+            "Observational and causal game: learn conditional distributions through M of the reference \
+             rows, for thousands of rows",
         ),
         belongs: EMBEDDED,
         used: QuestionContext::embedded,
@@ -225,7 +283,8 @@ pub static SETTINGS: [QuestionSetting; 19] = [
             "n_random_features",
             "M",
             Range::Count(1),
-            "Observational game: learn conditional distributions through M random Fourier features",
+            "Observational and causal game: learn conditional distributions through M random Fourier \
+             features",
         ),
         belongs: EMBEDDED,
         used: QuestionContext::embedded,
@@ -235,8 +294,8 @@ pub static SETTINGS: [QuestionSetting; 19] = [
             "cg_tol",
             "TOLERANCE",
             Range::Positive { share: true },
-            "Observational game: use all reference rows, even if their matrices exceed the memory, by \
-             conjugate gradients to this tolerance, which is part of the proved bound",
+            "Observational and causal game: use all reference rows, even if their matrices exceed the \
+             memory, by conjugate gradients to this tolerance, which is part of the proved bound",
         )
         .with_bare("1e-6"),
         belongs: KERNEL_MODEL_SETTINGS,
@@ -281,12 +340,12 @@ pub static SETTINGS: [QuestionSetting; 19] = [
             "n_coalitions",
             "N",
             Range::Count(1),
-            "Observational game, and kernel_shap: value at most N coalitions of features; if there \
-             are more, values are estimated. A larger number adds coalitions to the same ones, which \
+            "Observational and causal game, and kernel_shap: value at most N coalitions of features; if \
+             there are more, values are estimated. A larger number adds coalitions to the same ones, which \
              the seed determines; to continue until values are accurate enough, give a standard error \
              [default: 4096, which are all coalitions of up to 12 features]",
         ),
-        belongs: "the observational game and kernel_shap, which value coalitions",
+        belongs: "the observational and the causal game and kernel_shap, which value coalitions",
         used: QuestionContext::by_coalitions,
     },
     QuestionSetting {
@@ -294,9 +353,10 @@ pub static SETTINGS: [QuestionSetting; 19] = [
             "target_std_error",
             "E",
             Range::Positive { share: false },
-            "Observational game, and kernel_shap: stop as soon as no standard error is larger than E",
+            "Observational and causal game, and kernel_shap: stop as soon as no standard error is larger \
+             than E",
         ),
-        belongs: "the observational game and kernel_shap, which value coalitions",
+        belongs: "the observational and the causal game and kernel_shap, which value coalitions",
         used: |context| context.by_coalitions() && context.subject != Subject::Protection,
     },
     QuestionSetting {
@@ -449,17 +509,24 @@ impl Settings {
             _ => {
                 // Settings are checked before any rows are read.
                 let conditioning = self.conditioning(seed)?;
+                let structure = (game == "causal").then(|| self.causal_structure()).transpose()?;
                 let (draws, reference) =
                     (self.values.count("n_conditional_samples").unwrap_or(100), rows(game)?);
-                let conditional = match conditional {
-                    "gaussian" => ConditionalModel::Gaussian { draws },
-                    "copula" => ConditionalModel::Copula { draws },
-                    _ => {
-                        let kernel = self.conditioning_kernel(&reference.rows)?;
-                        ConditionalModel::Embedding(Conditioning { kernel, ..conditioning })
+                let kernel = || self.conditioning_kernel(&reference.rows);
+                match (structure, conditional) {
+                    (Some(structure), _) => {
+                        let conditioning = Conditioning { kernel: kernel()?, ..conditioning };
+                        Game::Causal { reference, structure, conditioning }
                     }
-                };
-                Game::Observational { reference, conditional }
+                    (None, conditional) => {
+                        let conditional = match conditional {
+                            "gaussian" => ConditionalModel::Gaussian { draws },
+                            "copula" => ConditionalModel::Copula { draws },
+                            _ => Conditioning { kernel: kernel()?, ..conditioning }.into(),
+                        };
+                        Game::Observational { reference, conditional }
+                    }
+                }
             }
         };
         let budget = Budget {
@@ -494,8 +561,47 @@ impl Settings {
             covariance,
             conditional_uncertainty,
             probabilities,
+            ordering: self.name_lists("ordering")?,
             ..game.into()
         })
+    }
+
+    /// The lists of names of a setting; a name alone is a list of one. Empty if the setting is not set.
+    fn name_lists(&self, setting: &str) -> Result<Vec<Vec<String>>> {
+        let Some(value) = self.values.get(setting) else { return Ok(Vec::new()) };
+        let lists: Vec<CoalitionStructure> = serde_json::from_value(value.clone()).unwrap_or_default();
+        let name = |member: CoalitionStructure| match member {
+            CoalitionStructure::Player(name) => Ok(name),
+            CoalitionStructure::Of(_) => {
+                let allowed = "it is a list of names and of lists of names, without further lists";
+                Err(Error::parameter(setting, value, allowed))
+            }
+        };
+        let list = |entry| match entry {
+            CoalitionStructure::Player(name) => Ok(vec![name]),
+            CoalitionStructure::Of(members) => members.into_iter().map(name).collect(),
+        };
+        lists.into_iter().map(list).collect()
+    }
+
+    /// The causal structure. In the setting `parents`, the first name of each list is a column, and the
+    /// others are the parents of its component.
+    fn causal_structure(&self) -> Result<CausalStructure> {
+        let components = self.name_lists("components")?;
+        if components.is_empty() {
+            let allowed = "it needs the causal structure: give components, lists of columns in causal order";
+            return Err(Error::parameter("game", "causal", allowed));
+        }
+        let mut parents = Vec::new();
+        for mut list in self.name_lists("parents")? {
+            if list.is_empty() {
+                let allowed = "each list begins with a column of the component whose parents follow";
+                return Err(Error::parameter("parents", "[]", allowed));
+            }
+            let column = list.remove(0);
+            parents.push((column, list));
+        }
+        CausalStructure::from_lists(components, &self.name_lists("confounded")?.concat(), parents)
     }
 
     /// The unions; their format was checked when they were set.
@@ -538,7 +644,7 @@ impl Settings {
                 refuse("it has no use for a background: leave the background out, or choose another game")
             }
             ("functional", None) => Ok(game),
-            ("observational", None) if matches!(subject, Subject::Model) => Ok(game),
+            ("observational" | "causal", None) if matches!(subject, Subject::Model) => Ok(game),
             ("baseline", None) => refuse("it needs a reference row: a baseline, or a background of one row"),
             (_, None) => {
                 refuse("it needs a background: the rows from which absent features take their values")

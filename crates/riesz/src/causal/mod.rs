@@ -16,6 +16,7 @@ mod adjustment;
 mod assumptions;
 mod bayesian_optimisation;
 mod caveats;
+mod chain_components;
 mod chain_construction;
 mod conditional_regression;
 mod defaults;

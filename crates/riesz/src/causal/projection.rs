@@ -37,6 +37,11 @@ impl MixedGraph {
         Self { nodes: measured.clone(), parents, siblings }
     }
 
+    /// Returns the parents of a variable.
+    pub fn parents_of(&self, node: usize) -> &Nodes {
+        &self.parents[node]
+    }
+
     /// Returns some variables and their parents within a set.
     pub fn with_parents(&self, nodes: &Nodes, subset: &Nodes) -> Nodes {
         let mut with_parents = nodes.clone();

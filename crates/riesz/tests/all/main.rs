@@ -11,6 +11,7 @@ mod causal_effect;
 mod causal_estimand;
 mod causal_formats;
 mod causal_formula;
+mod causal_game;
 mod causal_gather;
 mod causal_graph;
 mod causal_instruments;

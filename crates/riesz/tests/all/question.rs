@@ -51,7 +51,11 @@ fn a_setting_is_used_or_refused_by_its_name() {
         for game in Game::NAMES {
             for estimator in [None, Some("permutation"), Some("kernel_shap")] {
                 for conditional in [None, Some("gaussian")] {
-                    let base = json!({ "game": game, "estimator": estimator, "conditional": conditional });
+                    let mut base =
+                        json!({ "game": game, "estimator": estimator, "conditional": conditional });
+                    if game == "causal" {
+                        base["components"] = json!([["x0", "x1"], "x2"]);
+                    }
                     if ask(base.clone(), subject).is_err() {
                         continue;
                     }
@@ -119,6 +123,15 @@ fn impossible_questions_are_refused_with_reasons() {
     assert!(refusal(json!({"game": "functional"}), Subject::Model).contains("no use for a background"));
     assert!(refusal(json!({"game": "functional"}), Subject::Program).contains("whose kernel is known"));
     assert!(refusal(json!({"game": "baseline"}), Subject::Protection).contains("protected"));
+    let causal = |components: Value, parents: Value| {
+        let input = json!({"game": "causal", "components": components, "parents": parents});
+        refusal(input, Subject::Model)
+    };
+    assert!(causal(Value::Null, Value::Null).contains("give components"));
+    assert!(causal(json!([["x0", ["x1"]], "x2"]), Value::Null).contains("without further lists"));
+    assert!(causal(json!(["x0", "x1", "x2"]), json!([[]])).contains("begins with a column"));
+    let ordered = json!({"game": "interventional", "ordering": ["x0", ["x1", "x2"]]});
+    assert!(refusal(ordered, Subject::Model).contains("the observational and the causal game"));
     let two = json!({"game": "observational", "n_conditional_landmarks": 3, "n_random_features": 3});
     assert!(
         refusal(two, Subject::Model)
@@ -153,7 +166,12 @@ fn questions_are_read_back_from_their_files() {
     });
     let model = model();
     let groups = Players::named(model.columns(), &[("pair", vec!["x0", "x2"])]).unwrap();
+    let causal = json!({
+        "game": "causal", "components": ["x0", ["x1", "x2"]], "confounded": ["x2"], "parents": [["x1", "x0"]],
+        "ordering": ["x0", ["x1", "x2"]], "conditional_ridge": 0.1
+    });
     for question in [
+        ask(causal, Subject::Model).unwrap(),
         ask(input, Subject::Model).unwrap().with_players(Some(groups)),
         ask(json!({}), Subject::Model).unwrap(),
         ask(json!({"game": "marginal-product"}), Subject::Model).unwrap(),
@@ -162,8 +180,10 @@ fn questions_are_read_back_from_their_files() {
         let text = serde_json::to_string(&question).unwrap();
         let mut again: Question = serde_json::from_str(&text).unwrap();
         if let (
-            Game::Observational { conditional: ConditionalModel::Embedding(again), .. },
-            Game::Observational { conditional: ConditionalModel::Embedding(first), .. },
+            Game::Observational { conditional: ConditionalModel::Embedding(again), .. }
+            | Game::Causal { conditioning: again, .. },
+            Game::Observational { conditional: ConditionalModel::Embedding(first), .. }
+            | Game::Causal { conditioning: first, .. },
         ) = (&mut again.game, &question.game)
         {
             // The memory limit depends on the machine.

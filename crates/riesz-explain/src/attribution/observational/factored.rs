@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::bounds::{AbsentAverages, KernelRounding, WeightVector, norm, value_by_factors, value_by_outputs};
-use super::{ObservationalGame, Product, Valuation, ValueRule};
+use super::{FunctionalValuation, ObservationalGame, Product, Valuation, ValueRule};
 use crate::attribution::sampled_shapley::Coalition;
 use crate::control;
 use crate::embedding::{
@@ -383,7 +383,9 @@ impl Valuation for FactoredRows<'_, '_> {
             .map_init(Memory::default, |memory, coalition| self.value(coalition, memory))
             .collect()
     }
+}
 
+impl FunctionalValuation for FactoredRows<'_, '_> {
     fn functionals(
         &self,
         products: &[Product],

@@ -2,7 +2,7 @@
 //! order of reference × reference. The threads share the rows of each tile.
 
 use super::bounds::{AbsentAverages, KernelRounding, WeightVector, value_by_factors, value_by_outputs};
-use super::{ObservationalGame, Product, Valuation, ValueRule};
+use super::{FunctionalValuation, ObservationalGame, Product, Valuation, ValueRule};
 use crate::attribution::sampled_shapley::Coalition;
 use crate::embedding::{
     CgSolution, IterativeEmbeddings, Products, RightHandSides, Tiles, blocks, scale_rows,
@@ -258,7 +258,9 @@ impl Valuation for IterativeRows<'_, '_> {
         }
         Ok(results)
     }
+}
 
+impl FunctionalValuation for IterativeRows<'_, '_> {
     fn functionals(
         &self,
         products: &[Product],

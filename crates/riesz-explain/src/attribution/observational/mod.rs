@@ -15,6 +15,7 @@
 //! For a black-box function, which has no kernel, [`imputation`] fills in absent features.
 
 mod bounds;
+pub(crate) mod causal;
 mod conditioning;
 pub(crate) mod covariance;
 mod factored;
@@ -28,10 +29,9 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::player_contributions::weighted_coalitions;
+use super::player_order::{OrderedGroup, ordered_groups, ordering_entry};
 use super::row_batches;
-use super::sampled_shapley::{
-    Budget, Coalition, CoalitionGame, CoalitionValues, SamplePart, SampleState, solve_from,
-};
+use super::sampled_shapley::{Budget, Coalition, CoalitionGame, CoalitionValues, SamplePart, SampleState};
 use crate::control;
 use crate::embedding::{
     Approximation, ConditionalMeanEmbeddings, Conditioning, EmbeddingData, EmbeddingSolver,
@@ -60,6 +60,8 @@ pub(crate) struct ObservationalGame<'m> {
     pub(crate) base: Vec<f64>,
     pub(crate) budget: Budget,
     pub(crate) stop: Arc<AtomicBool>,
+    /// The groups of an ordering of the players; one group of all players for Shapley values.
+    pub(crate) ordering: Vec<OrderedGroup>,
     averaged: ValueRule,
     centered: bool,
     /// Bounds on the rounding errors of the outputs at the reference rows; column-major.
@@ -92,7 +94,10 @@ struct Product {
 trait Valuation: Sync {
     /// For each coalition, the values and bounds on their errors, rows × outputs.
     fn values(&self, coalitions: &[Coalition]) -> Result<Vec<(Vec<f64>, Vec<f64>)>>;
+}
 
+/// Evaluates coalitions as linear functionals of the coefficients.
+trait FunctionalValuation: Valuation {
     /// Sum of the coalitions' functionals `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`, each times its weight,
     /// with support point i and row r at `[i + n r]`. `empty_value` is the mean of `k(x_i, x_b)`, the value
     /// of the empty coalition.
@@ -160,6 +165,7 @@ impl<'m> ObservationalGame<'m> {
         let budget = Budget::default();
         Ok(Self {
             model,
+            ordering: ordered_groups(&[], &groups)?,
             groups,
             base,
             budget,
@@ -216,7 +222,7 @@ impl<'m> ObservationalGame<'m> {
         }
     }
 
-    fn valuation(&self, rows: &Table) -> Result<Box<dyn Valuation + '_>> {
+    fn valuation(&self, rows: &Table) -> Result<Box<dyn FunctionalValuation + '_>> {
         Ok(match &self.means.solver {
             EmbeddingSolver::Factored(means) => Box::new(FactoredRows::new(self, means, rows)?),
             EmbeddingSolver::Iterative(means) => Box::new(IterativeRows::new(self, means, rows.clone())),
@@ -253,43 +259,18 @@ impl<'m> ObservationalGame<'m> {
         &self,
         rows: &Table,
         budget: Budget,
-        mut sample: Option<&mut SampleState>,
+        sample: Option<&mut SampleState>,
     ) -> Result<Explanation> {
         let data = rows.align_to(self.model.columns())?;
         let predictions = self.model.predict_until(&data, &self.stop)?;
-        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
-        let mut values = Vec::with_capacity(n * m * p);
-        let (mut std_error, mut bound) = (Vec::new(), Vec::new());
-        let (mut sampled, mut coalitions, mut max_error) = (false, 0, 0.0);
-        for (number, chunk) in row_batches(n, self.rows_at_once()).enumerate() {
-            let mut fresh_part = SamplePart::default();
-            let part = sample.as_mut().map_or(&mut fresh_part, |sample| sample.part(number));
-            let mut game = RowGame::new(self, &data.select_rows(&chunk), &predictions, chunk[0])?;
-            let solution = solve_from(&mut game, budget, &mut part.regression)?;
-            part.merge([&mut game.error, &mut game.largest]);
-            values.extend_from_slice(solution.values.data());
-            coalitions = solution.coalitions;
-            max_error = game.error.iter().copied().fold(max_error, f64::max);
-            match solution.std_error {
-                Some(errors) => {
-                    sampled = true;
-                    std_error.extend_from_slice(errors.data());
-                }
-                // The absolute weights of all coalitions sum to at most 2; the rest is rounding of the sum.
-                None => bound.extend(game.error.iter().zip(&game.largest).map(|(error, largest)| {
-                    2.0 * error + f64::EPSILON * (solution.coalitions + 8 * p + 8) as f64 * largest
-                })),
-            }
-        }
-        let exactness = if sampled {
-            let sampling = Some(Sampling { evaluations: (coalitions + 2) * n, seed: budget.seed });
-            Exactness::Estimated { std_error, sampling }
-        } else {
-            Exactness::Exact { bound }
-        };
+        let batches = row_batches(data.rows(), self.rows_at_once());
+        let SolvedRows { values, exactness, coalitions, max_error } =
+            solve_rows(batches, &self.ordering, budget, sample, |chunk| {
+                RowGame::new(self, &data.select_rows(chunk), &predictions, chunk[0])
+            })?;
         Ok(Explanation {
             values,
-            base_values: self.base.repeat(n),
+            base_values: self.base.repeat(data.rows()),
             predictions: predictions.into_data(),
             exactness,
             provenance: Provenance::of_run(
@@ -313,6 +294,7 @@ impl<'m> ObservationalGame<'m> {
             CardEntry::new("approximation", self.means.approximation()),
             CardEntry::new("coalitions valued", coalitions + 2),
         ];
+        facts.extend(ordering_entry(&self.ordering, &self.groups));
         // Standard errors of sampled coalitions do not include the error of the iteration.
         if let EmbeddingSolver::Iterative(_) = &self.means.solver {
             facts.push(CardEntry::measured("bound on the error of a coalition's value", max_error));
@@ -377,7 +359,72 @@ fn output_rounding(
     Ok(outputs.flat_map(|o| bounds.iter().map(move |row| row[o])).collect())
 }
 
-/// Some rows in the observational game.
+/// Values of rows from the values of their coalitions.
+struct SolvedRows {
+    /// Rows × outputs × players.
+    values: Vec<f64>,
+    exactness: Exactness,
+    /// Number of proper coalitions that were valued.
+    coalitions: usize,
+    /// Bound on the error of a coalition's value.
+    max_error: f64,
+}
+
+/// Computes the values of batches of rows, group by group of an ordering of the players; `row_game` returns
+/// the game of a batch. If there is a `sample`, continues from it and stores the new coalition values in it.
+fn solve_rows<'g>(
+    batches: impl Iterator<Item = Vec<usize>>,
+    ordering: &[OrderedGroup],
+    budget: Budget,
+    mut sample: Option<&mut SampleState>,
+    row_game: impl Fn(&[usize]) -> Result<RowGame<'g>>,
+) -> Result<SolvedRows> {
+    let mut solved =
+        SolvedRows { values: Vec::new(), exactness: Exactness::Unknown, coalitions: 0, max_error: 0.0 };
+    let (mut std_error, mut bound) = (Vec::new(), Vec::new());
+    let (mut sampled, mut count) = (false, 0);
+    for (number, batch) in batches.enumerate() {
+        let mut game = row_game(&batch)?;
+        let (p, from) = (game.players, solved.values.len());
+        solved.values.resize(from + game.error.len() * p, 0.0);
+        std_error.resize(solved.values.len(), 0.0);
+        let mut coalitions = 0;
+        for (k, group) in ordering.iter().enumerate() {
+            let mut fresh_part = SamplePart::default();
+            let part =
+                sample.as_mut().map_or(&mut fresh_part, |sample| sample.part(number * ordering.len() + k));
+            let solution = group.solve(&mut game, budget, &mut part.regression)?;
+            part.merge([&mut game.error, &mut game.largest]);
+            sampled |= solution.std_error.is_some();
+            coalitions += solution.coalitions;
+            for g in 0..game.error.len() {
+                for (position, player) in group.members.iter().enumerate() {
+                    let t = from + g * p + player;
+                    solved.values[t] = solution.values[(g, position)];
+                    std_error[t] = solution.std_error.as_ref().map_or(0.0, |errors| errors[(g, position)]);
+                }
+            }
+        }
+        solved.coalitions = coalitions;
+        solved.max_error = game.error.iter().copied().fold(solved.max_error, f64::max);
+        count += batch.len();
+        // The absolute weights of all coalitions sum to at most 2; the rest is rounding of the sum.
+        bound.extend(
+            game.error.iter().zip(&game.largest).map(|(error, largest)| {
+                2.0 * error + f64::EPSILON * (coalitions + 8 * p + 8) as f64 * largest
+            }),
+        );
+    }
+    solved.exactness = if sampled {
+        let sampling = Some(Sampling { evaluations: (solved.coalitions + 2) * count, seed: budget.seed });
+        Exactness::Estimated { std_error, sampling }
+    } else {
+        Exactness::Exact { bound }
+    };
+    Ok(solved)
+}
+
+/// Some rows in a game whose coalitions are valued one by one.
 struct RowGame<'e> {
     players: usize,
     valuation: Box<dyn Valuation + 'e>,
