@@ -282,7 +282,7 @@ class ConditionalMean(BaseEstimator):
         >>> X = rng.uniform(-2, 2, size=(100, 1))
         >>> Y = X + 0.3 * rng.normal(size=(100, 1))
         >>> embedding = riesz.ConditionalMean().fit(X, Y)
-        >>> process = riesz.GaussianProcessRegressor(random_state=0).fit(Y[:5], np.sin(Y[:5, 0]))
+        >>> process = riesz.GaussianProcessRegressor(alpha=0.01).fit(Y[:9], np.sin(2 * Y[:9, 0]))
         >>> rows, std = embedding.next_evaluations(process, [[1.0]], k=3)
         >>> bool(std[2] < std[0])
         True

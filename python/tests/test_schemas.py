@@ -72,6 +72,7 @@ RESULTS = [
     ("effects", ["effects", "m.riesz", "t.csv", "--of", "a,k"]),
     ("sobol", ["importance", "m.riesz", "t.csv"]),
     ("sobol", ["importance", "m.riesz", "t.csv", "--index", "moebius"]),
+    ("sobol-estimates", ["importance", "average.riesz", "t.csv"]),
     ("sobol-estimates", ["importance", PROGRAM, "t.csv", "--ignore", "y,k", "--evaluations", "500"]),
     ("sage", ["importance", "m.riesz", "t.csv", "--target", "y"]),
     ("sage", ["importance", "m.riesz", "one.csv", "--target", "y"]),
@@ -111,7 +112,9 @@ def test_results_of_the_command_line_have_schemas(tmp_path):
     (tmp_path / "tried.csv").write_text("a,y\n0,0.5\n1,0.2\n")
     (tmp_path / "one.csv").write_text("\n".join(["a,b,k,y", lines[0], ""]))
     (tmp_path / "other.csv").write_text("\n".join(["a,b,k,y", *lines[::-1], ""]))
-    run(["fit", "t.csv", "--target", "y", "--model", "gp", "--noise", "0.1", "--posterior", "-o", "m.riesz"])
+    fit = ["fit", "t.csv", "--target", "y", "--model", "gp", "--noise", "0.1", "--posterior"]
+    run([*fit, "--hyperparameter-samples", "0", "-o", "m.riesz"])
+    run([*fit, "-o", "average.riesz"])
     run(["explain", "m.riesz", "t.csv", "--background", "t.csv", "-o", "why.json"])
     for name, words in RESULTS:
         result = json.loads(run([*words, "--json"]))

@@ -212,9 +212,11 @@ class Expansion:
         Examples
         --------
         >>> import numpy as np, riesz
-        >>> X = np.random.default_rng(0).normal(size=(40, 2))
-        >>> model = riesz.GaussianProcessRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1])
-        >>> fair = model.expansion_.protected([0], model.noise_, strength=100.0)
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(40, 2))
+        >>> y = np.sin(X[:, 0]) + np.sin(X[:, 1]) + 0.1 * rng.normal(size=40)
+        >>> model = riesz.GaussianProcessRegressor(random_state=0).fit(X, y)
+        >>> fair = model.expansion_.protected([0], model.noise_, strength=1000.0)
         >>> importance = np.abs(riesz.Explainer(fair, X)(X).values).mean(axis=0)
         >>> bool(importance[0] < 0.1 * importance[1])
         True
