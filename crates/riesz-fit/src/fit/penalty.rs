@@ -152,11 +152,14 @@ impl Penalty {
         let ranges = self.ranges.as_ref().and_then(|ranges| {
             let (low, high) = *ranges.first()?;
             let all_equal = ranges.iter().all(|range| *range == (low, high));
+            let [low, high] = [low, high].map(|end| CardEntry::measured("", end).value);
             Some(if all_equal { format!("{low} to {high}") } else { "several".into() })
         });
         [CardEntry::measured("strength of the penalty", self.strength)]
             .into_iter()
-            .chain(ranges.map(|words| CardEntry::new("range of values without penalty", words)))
+            .chain(ranges.map(|words| {
+                CardEntry::new("range of values without penalty, in the unit of the fit", words)
+            }))
             .chain(sampled.map(|words| CardEntry::new("penalty", words)))
     }
 
