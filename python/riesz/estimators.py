@@ -628,7 +628,8 @@ class KernelRidge(DualCoefficientsMixin, _Protecting, MultiOutputMixin, _Regress
         The range in which values are not penalised, by default ``(0, 0)``; outside it the penalty grows with
         the squared distance. ``None`` is an open end: ``(0, None)`` penalises negative values, ``(-1, 1)``
         values outside this band, ``(t, t)`` the distance from t, and ends may be arrays of one number per
-        row. It needs a single target.
+        row. It needs a single target. Against the training rows as background values are about 0 on average,
+        so a sign needs another background in ``protect_game``.
     protect_equal : bool, default False
         Whether to penalise the differences between the values of successive protected features instead of
         the values, so that the features get equal values.

@@ -65,7 +65,7 @@ struct PenaltyFactors {
 
 /// The result of a fit on a penalised gram matrix.
 pub struct DualFit<F> {
-    /// The result.
+    /// The fitted model, or the parts of it that the estimator needs.
     pub result: F,
     /// The coefficients, n × outputs: those of the fit, and then those of the model.
     pub coef: Matrix,
@@ -272,7 +272,8 @@ impl Penalty {
         if self.strength == 0.0 {
             return Ok(());
         }
-        let (w, system, root) = self.observed(factors, reduction.root()?)?;
+        let root = reduction.root()?;
+        let (w, system) = self.observed(factors, &root)?;
         let mut deviations = self.functionals.transpose_matmul(&model.coef);
         deviations.add_outer(targets.iter().map(|target| -target), &vec![1.0; model.outputs()]);
         model.coef.subtract_product(&w.transpose(), &system.solve(deviations));
@@ -290,19 +291,20 @@ impl Penalty {
         if self.strength == 0.0 {
             return Ok(root);
         }
-        let (w, system, root) = self.observed(self.factors(gram, ridge)?, root)?;
+        let (w, system) = self.observed(self.factors(gram, ridge)?, &root)?;
         Ok(extended_root(&root, w, &system))
     }
 
-    /// Returns `W = (K⁻¹ - F Fᵀ) Z`, the covariance `S = I/c + Zᵀ W` of the observed functionals, and F.
-    fn observed(&self, factors: PenaltyFactors, root: Matrix) -> Result<(Matrix, Cholesky, Matrix)> {
+    /// Returns `W = (K⁻¹ - F Fᵀ) Z` and the covariance `S = I/c + Zᵀ W` of the observed functionals, where F
+    /// is `root`.
+    fn observed(&self, factors: PenaltyFactors, root: &Matrix) -> Result<(Matrix, Cholesky)> {
         let mut w = factors.whitened;
         factors.lower.solve_upper_in_place(&mut w);
         w.subtract_product(&root.transpose(), &root.transpose_matmul(&self.functionals));
         let mut system = self.functionals.transpose_matmul(&w);
         system.add_diagonal(|_| 1.0 / factors.c);
         system.mirror_upper();
-        Ok((w, Cholesky::new(system, "covariance of the penalised functionals")?, root))
+        Ok((w, Cholesky::new(system, "covariance of the penalised functionals")?))
     }
 
     /// Checks that ranges, which are in the units of an output, belong to a single one.
