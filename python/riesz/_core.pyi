@@ -800,9 +800,10 @@ def fit_preferences(
 ) -> tuple[Fitted, FittedPrior]: ...
 def fit_choices(
     kernel: str | None,
+    form: str,
     items: _Rows,
     sets: list[list[int]],
-    chosen: list[list[int]],
+    chosen: list[list[list[int]]],
     weight: list[float] | None,
     names: list[str] | None,
     tune: bool,
@@ -811,9 +812,14 @@ def fit_choices(
     seed: int,
 ) -> tuple[Fitted, FittedPrior]: ...
 def predict_choices(
-    models: list[tuple[float, Expansion]], items: _Rows, sets: list[list[int]], draws: int, seed: int
+    models: list[tuple[float, Expansion]],
+    items: _Rows,
+    sets: list[list[int]],
+    count: int,
+    draws: int,
+    seed: int,
 ) -> list[tuple[list[float], list[float]]]: ...
-def rows_of_sets(sets: list[str], chosen: list[float]) -> list[tuple[list[int], list[int]]]: ...
+def rows_of_sets(sets: list[str], chosen: list[float]) -> list[tuple[list[int], list[list[int]]]]: ...
 def explain_duels(
     models: list[tuple[float, Expansion]],
     rows: _Rows,

@@ -110,6 +110,43 @@ def test_rankings_and_weights(phones):
     assert twice == pytest.approx(fit([[a, b, c], [b, d], [c, b, a]], [a, b, a]), abs=1e-12)
 
 
+def test_items_that_are_chosen_together(phones):
+    items, _, _, _ = phones
+    a, b, c, d = items.index[:4]
+    settings = {"kernel": RBF([1.0, 1.0]), "optimizer": None}
+    fit = lambda model, *arguments: riesz.PreferenceClassifier(model, **settings).fit_choices(
+        items, *arguments
+    )
+    sets, chosen = [[a, b, c, d], [b, c, d], [a, c]] * 5, [{c, a}, [d, {b}], a] * 5
+    table = long_table(sets, [[c, a], [d, b], [a]] * 5)
+    # The two items of each first set share the first place.
+    table.loc[table.set.isin([f"set {i}" for i in range(0, 15, 3)]) & (table.item == a), "chosen"] = 1
+    for model in ("utility", "nested", "generalised"):
+        fitted = fit(model, sets, chosen)
+        from_table = fit(model, table)
+        assert fitted.log_marginal_likelihood_value_ == from_table.log_marginal_likelihood_value_
+        pairs = fitted.predict_choice([[a, b, c, d]], n_chosen=2, random_state=0)[0]
+        assert pairs.sum() == pytest.approx(2) and pairs[0] > pairs[1]
+        without_c = fitted.predict_choice([[a, b, c]], n_chosen=2, random_state=0)[0]
+        assert without_c.sum() == pytest.approx(2)
+
+
+def test_choices_that_no_utility_explains():
+    """Each of three hands wins against one other, and is chosen equally often from all three."""
+    hands = np.array([[0.0], [1.0], [2.0]])
+    sets = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 2, 0], [2, 0, 1]] * 20
+    chosen = [1, 2, 0, 0, 1, 2] * 20
+    kernel = RBF([0.5])
+    model = riesz.PreferenceClassifier("generalised", kernel=kernel, random_state=0)
+    model.fit_choices(hands, sets, chosen)
+    utility = riesz.PreferenceClassifier("utility", kernel=kernel, random_state=0)
+    utility.fit_choices(hands, sets, chosen)
+    beats = [model.predict_choice([pair])[0][1] for pair in ([0, 1], [1, 2], [2, 0])]
+    assert min(beats) > 0.9
+    np.testing.assert_allclose(model.predict_choice([[0, 1, 2]], random_state=0)[0], 1 / 3, atol=0.05)
+    assert model.log_marginal_likelihood_value_ > utility.log_marginal_likelihood_value_ + 20
+
+
 def test_wrong_choices_are_refused(phones):
     items, _, sets, chosen = phones
     model = riesz.PreferenceClassifier("utility")
@@ -121,29 +158,37 @@ def test_wrong_choices_are_refused(phones):
         ("items of their set", ([[a, b]], [c])),
         ("two or more", ([[a]], [a])),
         ("columns 'set', 'item'", (long_table(sets, chosen).drop(columns="item"),)),
-        ("set 'set 0'", (long_table(sets, chosen).assign(chosen=1),)),
+        ("a choice of all items", (long_table(sets, chosen).assign(chosen=1),)),
+        ("set 'set 0'", (long_table(sets, chosen).assign(chosen=0),)),
         ("it is a number", (long_table(sets, chosen).assign(chosen="yes"),)),
     ]:
         with pytest.raises(ValueError, match=error):
             model.fit_choices(items, *arguments)
-    for settings in [{"ties": "model"}, {"inference": "bound"}, {"n_landmarks": 5}, {"model": "nested"}]:
+    for settings in [{"ties": "model"}, {"inference": "bound"}, {"n_landmarks": 5}, {"model": "linear"}]:
         with pytest.raises(ValueError, match=next(iter(settings))):
             riesz.PreferenceClassifier(**{"model": "utility", **settings}).fit_choices(items, sets, chosen)
-    nested = riesz.PreferenceClassifier(kernel=RBF([1.0, 1.0]), optimizer=None).fit(items, [(a, b), (b, c)])
-    with pytest.raises(ValueError, match="utility"):
-        nested.predict_choice([[a, b, c]])
+    with pytest.raises(ValueError, match="generalised"):
+        riesz.PreferenceClassifier("generalised").fit_choices(None, sets, chosen)
+    fixed = riesz.PreferenceClassifier(kernel=RBF([1.0, 1.0]), optimizer=None).fit(items, [(a, b), (b, c)])
+    with pytest.raises(ValueError, match="n_chosen"):
+        fixed.predict_choice([[a, b, c]], n_chosen=3)
 
 
 @with_command
-@pytest.mark.parametrize("has_items", [True, False])
-def test_choices_match_the_command_line(phones, tmp_path, has_items):
+@pytest.mark.parametrize("has_items, form", [(True, "nested"), (True, "utility"), (False, "utility")])
+def test_choices_match_the_command_line(phones, tmp_path, has_items, form):
     items, _, sets, chosen = phones
     table = long_table(sets, chosen)
+    # Two items of the first sets are chosen together, if there are more.
+    for i in range(20):
+        not_chosen = table.index[(table.set == f"set {i}") & (table.chosen == 0)]
+        table.loc[not_chosen[: len(not_chosen) - 1][:1], "chosen"] = 1
     items.to_csv(tmp_path / "items.csv")
     table.rename(columns={"set": "shelf"}).to_csv(tmp_path / "picks.csv", index=False)
     tables = "items.csv picks.csv --id name" if has_items else "picks.csv"
-    run(tmp_path, f"prefer fit {tables} --choices=shelf,item,chosen --hyperparameter-samples 0 -o m.riesz")
-    model = riesz.PreferenceClassifier("utility", n_hyperparameter_samples=0)
+    options = f"--choices=shelf,item,chosen --model {form} --hyperparameter-samples 0"
+    run(tmp_path, f"prefer fit {tables} {options} -o m.riesz")
+    model = riesz.PreferenceClassifier(form, n_hyperparameter_samples=0)
     model.fit_choices(items if has_items else None, table)
     loaded = riesz.PreferenceClassifier.load(tmp_path / "m.riesz")
     sides = (items.iloc[:3], items.iloc[3:6]) if has_items else (items.index[:3], items.index[3:6])
@@ -151,6 +196,9 @@ def test_choices_match_the_command_line(phones, tmp_path, has_items):
     np.testing.assert_allclose(
         loaded.decision_function(*sides), model.decision_function(*sides), rtol=1e-4, atol=1e-4
     )
+    # Sets of three items or more, of which two are chosen.
+    size = table.groupby("set").item.transform("size")
+    table = table[size >= 3]
     table.iloc[:9].to_csv(tmp_path / "sets.csv", index=False)
     seed = check_random_state(3).randint(2**31 - 1)
     arguments = (

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 Labels = list[Any]
 
+#: The chosen items of a set by place, the best first. Items that share a place have no order.
+Places = list[Labels]
+
 #: The columns of a table of choices.
 COLUMNS = ("set", "item", "chosen")
 
 
-def read_choices(sets: Any, chosen: Any) -> tuple[list[Labels], list[Labels]]:
-    """Returns the items of each set, and its chosen items in the order of their places."""
+def read_choices(sets: Any, chosen: Any) -> tuple[list[Labels], list[Places]]:
+    """Returns the items of each set, and its chosen items by place."""
     sets = collected(sets, "sets")
     header = names_of(sets)
     if header is not None:
@@ -33,17 +36,22 @@ def read_choices(sets: Any, chosen: Any) -> tuple[list[Labels], list[Labels]]:
     if chosen is None:
         raise ValueError("chosen: give the chosen item of each set")
     lists = [list(items) for items in sets]
-    picked = [list(part) if _is_list(part) else [part] for part in chosen]
+    picked = [[_place(place) for place in (part if _is_list(part) else [part])] for part in chosen]
     if len(lists) != len(picked):
         raise ValueError(f"chosen has {len(picked)} entries, but there are {len(lists)} sets: one a set")
     return lists, picked
 
 
 def _is_list(part: Any) -> bool:
-    return isinstance(part, (list, tuple, np.ndarray)) and np.ndim(part) > 0
+    return isinstance(part, list) or isinstance(part, (tuple, np.ndarray)) and np.ndim(part) > 0
 
 
-def _read_long_table(table: Any, header: Sequence[str]) -> tuple[list[Labels], list[Labels]]:
+def _place(place: Any) -> Labels:
+    """Returns the items that share a place: a set or a list of labels, or one label."""
+    return list(place) if isinstance(place, (set, frozenset)) or _is_list(place) else [place]
+
+
+def _read_long_table(table: Any, header: Sequence[str]) -> tuple[list[Labels], list[Places]]:
     """Returns the choices of a data frame with one line per item of a set."""
     missing = [name for name in COLUMNS if name not in header]
     if missing:
@@ -55,7 +63,8 @@ def _read_long_table(table: Any, header: Sequence[str]) -> tuple[list[Labels], l
     places = [float("nan") if is_missing(cell) else _number(cell, row) for row, cell in enumerate(cells)]
     rows = _core.rows_of_sets([_text(name) for name in names], places)
     labels = lambda numbers: [items[row] for row in numbers]
-    return [labels(of_set) for of_set, _ in rows], [labels(chosen) for _, chosen in rows]
+    places_of = lambda chosen: [labels(place) for place in chosen]
+    return [labels(of_set) for of_set, _ in rows], [places_of(chosen) for _, chosen in rows]
 
 
 def _number(cell: Any, row: int) -> float:
@@ -81,7 +90,7 @@ def numbers_of_labels(items: Any, count: int) -> Callable[[Labels, str], list[in
 
 
 def predicted_choices(
-    model: PreferenceClassifier, sets: Any, items: Any, n_samples: int, random_state: Any
+    model: PreferenceClassifier, sets: Any, items: Any, n_chosen: int, n_samples: int, random_state: Any
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Returns the probabilities of choices from each set, and their standard errors, as
     :meth:`riesz.PreferenceClassifier.predict_choice` does."""
@@ -94,6 +103,6 @@ def predicted_choices(
             raise ValueError(f"sets name items that are not among the items: {first_names(unknown)}")
         numbers.append([row_of_label[_text(label)] for label in items_of_set])
     parts, table, _ = posterior.to_core()
-    predictions = _core.predict_choices(parts, table, numbers, n_samples, seed_of(random_state))
+    predictions = _core.predict_choices(parts, table, numbers, n_chosen, n_samples, seed_of(random_state))
     probabilities, std_errors = zip(*predictions) if predictions else ((), ())
     return [np.array(part) for part in probabilities], [np.array(part) for part in std_errors]

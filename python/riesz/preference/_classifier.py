@@ -430,10 +430,16 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
     def fit_choices(
         self, items: Any, sets: Any, chosen: Any = None, *, sample_weight: Any = None
     ) -> PreferenceClassifier:
-        """Fits a utility to choices from sets of the rows of ``items``: the probability that a is chosen from
-        C is ``exp f(a) / Σ_{b in C} exp f(b)``. A duel is a choice from two items, so everything else is as
-        after :meth:`fit`; :meth:`predict_choice` predicts choices. It needs ``model="utility"``, ties as
-        halves and Laplace's inference, and uses no landmarks.
+        """Fits the model to choices from sets of the rows of ``items``. A duel is a choice from two items, so
+        everything else is as after :meth:`fit`; :meth:`predict_choice` predicts choices.
+
+        With ``model="utility"`` the probability that a is chosen from C is ``exp f(a) / Σ_{b in C} exp f(b)``
+        with a utility f. In general it is ``exp v(a) / Σ_{b in C} exp v(b)``, where
+        ``v(a) = Σ_{b in C} g(a, b) / m`` has the log odds g of duels with the m items of C.
+
+        The cost of a fit is the cube of the number of items with ``model="utility"``, and otherwise of the
+        number of pairs of items that are in a common set. Fits need ties as halves and Laplace's inference,
+        and use no landmarks.
 
         Parameters
         ----------
@@ -442,10 +448,13 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         sets : list of lists, or data frame
             The items of each set: labels of the index of ``items``, or numbers of rows from 0. Or a data
             frame with one line per item of a set, and the columns ``set``, ``item`` and ``chosen``: 1 for the
-            chosen item of each set (2 for the second place, …), 0 or missing for the others.
+            chosen items of each set (2 for the second place, …), 0 or missing for the others.
         chosen : list, optional
             For lists: the chosen item of each set, or a list of items in the order of their places, the best
-            first (Plackett 1975). Each place is a choice from the items without an earlier place.
+            first (Plackett 1975). Each place is a choice from the items without an earlier place. Items that
+            share a place are a Python set: ``{a, b}`` for a and b chosen together, ``[a, {b, c}]`` for b and
+            c after a. Given their number k, k items have the probability that is proportional to the product
+            of their ``exp v`` (Cox 1972).
         sample_weight : array, optional
             One weight per set, in the order in which sets first occur.
 
@@ -456,7 +465,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         Examples
         --------
         >>> sets = [["tea", "coffee", "water"], ["tea", "water"], ["coffee", "tea", "water"]] * 4
-        >>> chosen = ["coffee", "tea", ["coffee", "tea"]] * 4
+        >>> chosen = ["coffee", "tea", {"coffee", "tea"}] * 4
         >>> model = PreferenceClassifier("utility").fit_choices(None, sets, chosen)
         >>> probability = model.predict_choice([["tea", "coffee", "water"]])[0]
         >>> bool(probability[1] > probability[0] > probability[2])
@@ -484,9 +493,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         number_of = numbers_of_labels(items, len(rows))
         fitted, prior = _core.fit_choices(
             text,
+            self._form,
             (names, levels, rows),
             [number_of(items_of_set, "sets") for items_of_set in sets],
-            [number_of(items_of_set, "chosen") for items_of_set in chosen],
+            [[number_of(place, "chosen") for place in places] for places in chosen],
             None if sample_weight is None else np.asarray(sample_weight, dtype=float).tolist(),
             None if known is None else known.names,
             self.optimizer is not None,
@@ -502,11 +512,15 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_choices(self) -> None:
         """Refuses settings that choices do not support."""
+        if self._form in ABILITIES:
+            raise ValueError(
+                f"model = {self.model!r}: fit_choices needs 'nested', 'utility' or 'generalised'"
+            )
         required: dict[str, tuple[Any, Any]] = {
-            "model": (self._form, "utility"),
             "ties": (self.ties, "half"),
+            "inference": (self.inference, "laplace"),
+            "context_kernel": (self.context_kernel, None),
         }
-        required |= {"inference": (self.inference, "laplace"), "context_kernel": (self.context_kernel, None)}
         for name, (value, needed) in required.items():
             if value != needed:
                 raise ValueError(f"{name} = {value!r}: fit_choices needs {name}={needed!r}")
@@ -859,12 +873,13 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         sets: Any,
         items: Any = None,
         *,
+        n_chosen: int = 1,
         return_std: bool = False,
         n_samples: int = 10_000,
         random_state: Any = None,
     ) -> Any:
-        """Returns the probabilities with which each item of a set is chosen, ``exp f(a) / Σ_b exp f(b)``
-        averaged over the posterior of the utility f.
+        """Returns the probabilities with which each item of a set is chosen, averaged over the posterior of
+        the log odds.
 
         Parameters
         ----------
@@ -872,6 +887,9 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
             The items of each set: labels of the index of ``items``, or numbers of its rows.
         items : array or data frame, optional
             The items, by default those of the fit. Other items need not have been in a set.
+        n_chosen : int, default 1
+            The number of items that are chosen together from each set. Probabilities are then those of being
+            among them, and add up to this number.
         return_std : bool, default False
             Whether to return Monte Carlo standard errors as well.
         n_samples : int, default 10000
@@ -889,9 +907,8 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         --------
         See :meth:`fit_choices`.
         """
-        probabilities, std_errors = predicted_choices(
-            self, sets, items, whole_number("n_samples", n_samples, 2), random_state
-        )
+        numbers = whole_number("n_chosen", n_chosen, 1), whole_number("n_samples", n_samples, 2)
+        probabilities, std_errors = predicted_choices(self, sets, items, *numbers, random_state)
         return (probabilities, std_errors) if return_std else probabilities
 
     def suggest(

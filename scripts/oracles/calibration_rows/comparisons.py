@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 import pandas as pd
@@ -183,6 +183,28 @@ def choices(seed):
     stated = np.array(model.predict_choice(new_sets, random_state=0))
     is_chosen = [utility[options] + rng.gumbel(size=3) for options in new_sets]
     is_chosen = np.array([values == values.max() for values in is_chosen])
+    return {"probability of a choice": Events(stated.ravel(), is_chosen.ravel())}
+
+
+def cyclic_choices(seed):
+    """Choices of one or two of 4 items by scores with cycles, and probabilities of choices from sets of 3."""
+    design = duels("nested prior", 100, seed)
+    rng = generator(seed, "cyclic choices")
+    scores = lambda options: design.log_odds[np.ix_(options, options)].mean(axis=1)
+
+    def subset(options, size):
+        subsets = list(combinations(range(len(options)), size))
+        weights = np.exp([scores(options)[list(part)].sum() for part in subsets])
+        return subsets[rng.choice(len(subsets), p=weights / weights.sum())]
+
+    sets = [rng.choice(design.n_items, 4, replace=False) for _ in range(100)]
+    chosen = [set(options[list(subset(options, 1 + i % 2))].tolist()) for i, options in enumerate(sets)]
+    items = design.X[: design.n_items]
+    model = riesz.PreferenceClassifier(random_state=0).fit_choices(items, sets, chosen)
+    new_sets = [rng.choice(design.n_items, 3, replace=False) for _ in range(100)]
+    stated = np.array(model.predict_choice(new_sets, random_state=0))
+    is_chosen = np.zeros((100, 3), dtype=bool)
+    is_chosen[np.arange(100), [subset(options, 1)[0] for options in new_sets]] = True
     return {"probability of a choice": Events(stated.ravel(), is_chosen.ravel())}
 
 
@@ -369,6 +391,13 @@ ROWS = [
         f"{_UTILITY}; 100 choices from sets of 4 of 30 items",
         "utility, default",
         choices,
+        {"probability of a choice": ("PreferenceClassifier.predict_choice",)},
+    ),
+    Row(
+        "choices with cycles",
+        "utility and cyclic part drawn from the prior; 100 choices of one or two of 4 of 30 items",
+        "nested, default",
+        cyclic_choices,
         {"probability of a choice": ("PreferenceClassifier.predict_choice",)},
     ),
     Row(

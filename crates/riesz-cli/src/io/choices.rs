@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use riesz::preference::{Choices, rows_of_sets};
+use riesz::preference::{Choices, Places, SetRows, rows_of_sets};
 
 use super::columns::{Columns, sorted_levels};
 use super::duels::{Items, Names, names_of};
@@ -42,7 +42,7 @@ pub struct ChoiceTable {
 }
 
 impl ChoiceTable {
-    /// Reads a table with these three columns: sets, items, and 1 for the chosen item (2, … for later
+    /// Reads a table with these three columns: sets, items, and 1 for each chosen item (2, … for later
     /// places).
     pub fn read(path: &Path, columns: &str, table: &TableArgs) -> Result<Self> {
         let named: Vec<String> = columns.split(',').map(|name| name.trim().to_string()).collect();
@@ -72,7 +72,8 @@ impl ChoiceTable {
             rows.iter().map(|&row| names.index_of(&self.items[row])).collect()
         };
         let sets = rows.iter().map(|set| numbers(&set.items)).collect::<Result<Vec<_>>>()?;
-        let chosen = rows.iter().map(|set| numbers(&set.chosen)).collect::<Result<Vec<_>>>()?;
+        let by_place = |set: &SetRows| set.chosen.iter().map(numbers).collect::<Result<Places>>();
+        let chosen = rows.iter().map(by_place).collect::<Result<Vec<_>>>()?;
         Choices::new(names.ids.len(), &sets, &chosen, None).map_err(about)
     }
 }

@@ -1,14 +1,17 @@
-//! Probabilities of choices from sets of items, averaged over the posterior of a model of duels that has a
-//! utility alone.
+//! Probabilities of [choices](super::choices) from sets of items, averaged over the posterior of a model of
+//! duels.
 
 use std::sync::atomic::AtomicBool;
 
+use super::choices::{mean_log_odds, pairs_of_set};
 use super::log_odds::DuelLogOdds;
 use super::pair_kernel::{Pair, wide_rows};
 use super::pairwise_log_odds::psd_root;
 use super::wide_row_prior::WideRowPrior;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
+use crate::gp::likelihood::choices::LinearForm;
+use crate::gp::likelihood::inclusion_probabilities;
 use crate::kernel_model::Link;
 use crate::linalg::Matrix;
 use crate::model_average::ModelPart;
@@ -19,7 +22,7 @@ use crate::table::Table;
 /// The default number of draws, with which standard errors are at most 0.005.
 pub const DEFAULT_CHOICE_DRAWS: usize = 10_000;
 
-/// The probabilities with which each item of a set is chosen.
+/// The probabilities with which each item of a set is among the chosen ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChoiceProbabilities {
     /// One probability per item of the set.
@@ -29,31 +32,32 @@ pub struct ChoiceProbabilities {
     pub std_error: Vec<f64>,
 }
 
-/// Returns the probabilities `E exp f_a / Σ_b exp f_b` of choices from sets of the rows of `items`, averaged
-/// over the posterior of the utility f. `parts` is a model or a mixture of models, with weights that add up
-/// to 1. Results depend on the seed and each set's position alone. Cost n² for each item of a set and n
-/// compared pairs, and m² for each of the draws from a set of m items.
+/// Returns the probabilities with which each item is among the `count` items that are chosen from each set of
+/// the rows of `items`, averaged over the posterior of the log odds. `parts` is a model or a mixture of
+/// models, with weights that add up to 1. Results depend on the seed and each set's position alone. Cost n²
+/// for each of p pairs and n compared pairs, and p² for each of the draws, where p is m - 1 for a set of m
+/// items and models with a utility alone, and otherwise m (m - 1) / 2.
 ///
 /// # Errors
 /// As [`Table::align_to`]; [`Error::TooFew`] for a set of fewer than two items, without models, and for fewer
-/// than two draws; [`Error::Parameter`] for an item that does not exist, and for models without a posterior,
-/// with cycles or with ties; [`Error::Interrupted`].
+/// than two draws; [`Error::Parameter`] for an item that does not exist, a `count` that is not between 1 and
+/// one less than the items of a set, and for models without a posterior or with ties; [`Error::Interrupted`].
 pub fn choice_probabilities(
     parts: &[ModelPart<'_>],
     items: &Table,
-    sets: &[Vec<usize>],
+    (sets, count): (&[Vec<usize>], usize),
     (draws, seed): (usize, u64),
     stop: &AtomicBool,
 ) -> Result<Vec<ChoiceProbabilities>> {
     if draws < 2 {
         return Err(Error::parameter("n_samples", draws, "probabilities need 2 or more samples"));
     }
+    let mut has_cycles = false;
     for part in parts {
-        let has_cycles = WideRowPrior::from_model(part.model)?.generalised.is_some();
-        if has_cycles || matches!(part.model.link, Link::LatentRaoKupper { .. }) {
-            let form = if has_cycles { "with cycles" } else { "with ties" };
-            let allowed = "choices need a utility alone, without ties as an outcome: fit the utility model";
-            return Err(Error::parameter("model", form, allowed));
+        has_cycles |= WideRowPrior::from_model(part.model)?.generalised.is_some();
+        if matches!(part.model.link, Link::LatentRaoKupper { .. }) {
+            let allowed = "choices need a model without ties as an outcome: fit ties as halves";
+            return Err(Error::parameter("model", "with ties", allowed));
         }
     }
     let predict = |(s, set): (usize, &Vec<usize>)| {
@@ -65,14 +69,27 @@ pub fn choice_probabilities(
             let allowed = format!("there are {} items, numbered from 0", items.rows());
             return Err(Error::parameter(format!("item of set {}", s + 1), item, allowed));
         }
-        let against_first: Vec<Pair> = set[1..].iter().map(|item| (*item, set[0])).collect();
-        let rows = wide_rows(items, &against_first)?;
+        if !(1..set.len()).contains(&count) {
+            let allowed = format!("at least 1 and less than the {} items of set {}", set.len(), s + 1);
+            return Err(Error::parameter("n_chosen", count, allowed));
+        }
+        let positions: Vec<usize> = (0..set.len()).collect();
+        let (pairs, scores): (Vec<Pair>, Vec<LinearForm>) = if has_cycles {
+            let pairs: Vec<Pair> = pairs_of_set(&positions).collect();
+            let scores = mean_log_odds(&positions, |pair| pairs.partition_point(|other| *other < pair));
+            (pairs, scores)
+        } else {
+            let against_first = |i: &usize| if *i == 0 { Vec::new() } else { vec![(*i - 1, 1.0)] };
+            ((1..set.len()).map(|i| (i, 0)).collect(), positions.iter().map(against_first).collect())
+        };
+        let rows = wide_rows(items, &pairs.iter().map(|(a, b)| (set[*a], set[*b])).collect::<Vec<_>>())?;
         if set.len() > 2 {
-            return sampled_probabilities(parts, &rows, draws, hash([seed, s as u64]));
+            return sampled_probabilities(parts, &rows, (&scores, count), draws, hash([seed, s as u64]));
         }
         let odds = DuelLogOdds::of_average(parts, &rows, None)?;
-        let probability = odds.probability.ok_or_else(no_posterior)?[0];
-        Ok(ChoiceProbabilities { probability: vec![1.0 - probability, probability], std_error: vec![0.0; 2] })
+        let left = odds.probability.ok_or_else(no_posterior)?[0];
+        let probability = if pairs[0] == (0, 1) { vec![left, 1.0 - left] } else { vec![1.0 - left, left] };
+        Ok(ChoiceProbabilities { probability, std_error: vec![0.0; 2] })
     };
     sets.iter().enumerate().map(predict).collect()
 }
@@ -81,15 +98,16 @@ fn no_posterior() -> Error {
     Error::parameter("posterior", "none", "probabilities of choices need a model with a posterior")
 }
 
-/// Returns the probabilities of choices from a set, from draws of the log odds of all its items but the first
-/// against the first.
+/// Returns the probabilities of `count` choices from a set, from draws of the log odds of `rows`. Scores are
+/// linear in them.
 fn sampled_probabilities(
     parts: &[ModelPart<'_>],
     rows: &Table,
+    (scores, count): (&[LinearForm], usize),
     draws: usize,
     seed: u64,
 ) -> Result<ChoiceProbabilities> {
-    let m = rows.rows() + 1;
+    let m = scores.len();
     let (mut sums, mut squares) = (vec![0.0; m], vec![0.0; m]);
     let mut random = Random::seed_from_u64(seed);
     let (mut done, mut total_weight) = (0, 0.0);
@@ -103,22 +121,20 @@ fn sampled_probabilities(
         let end = (draws as f64 * total_weight).round().min(draws as f64) as usize;
         for _ in done..end {
             let z: Vec<f64> = (0..root.cols()).map(|_| random.sample(StandardNormal)).collect();
-            let log_odds = std::iter::once(0.0).chain(mean.iter().zip(root.matvec(&z)).map(|(m, v)| m + v));
-            let log_odds: Vec<f64> = log_odds.collect();
-            let largest = log_odds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let weights: Vec<f64> = log_odds.iter().map(|v| (v - largest).exp()).collect();
-            let total: f64 = weights.iter().sum();
-            for (a, weight) in weights.iter().enumerate() {
-                sums[a] += weight / total;
-                squares[a] += (weight / total).powi(2);
+            let log_odds: Vec<f64> = mean.iter().zip(root.matvec(&z)).map(|(m, v)| m + v).collect();
+            let score = |form: &LinearForm| form.iter().map(|(i, c)| c * log_odds[*i]).sum();
+            let scores: Vec<f64> = scores.iter().map(score).collect();
+            for (a, probability) in inclusion_probabilities(&scores, count).into_iter().enumerate() {
+                sums[a] += probability;
+                squares[a] += probability.powi(2);
             }
         }
         done = end;
     }
-    let count = done.max(1) as f64;
-    let variance = |(sum, square): (&f64, &f64)| (square / count - (sum / count).powi(2)).max(0.0);
+    let n = done.max(1) as f64;
+    let variance = |(sum, square): (&f64, &f64)| (square / n - (sum / n).powi(2)).max(0.0);
     Ok(ChoiceProbabilities {
-        probability: sums.iter().map(|sum| sum / count).collect(),
-        std_error: sums.iter().zip(&squares).map(|pair| (variance(pair) / count).sqrt()).collect(),
+        probability: sums.iter().map(|sum| sum / n).collect(),
+        std_error: sums.iter().zip(&squares).map(|pair| (variance(pair) / n).sqrt()).collect(),
     })
 }

@@ -1,6 +1,14 @@
-//! Choices from sets of items: `P(a is chosen from C) = exp f_a / Σ_{b ∈ C} exp f_b` with a utility f (the
-//! multinomial logit model, Luce 1959; McFadden 1974). A ranking of a set is a sequence of choices from the
-//! remaining items (Plackett 1975). A duel is a choice from two items.
+//! Choices from sets of items. An item a of a set C with m items has the score
+//! `v_a = Σ_{b ∈ C} g(a, b) / m`, where g are the log odds of duels, and is chosen with the probability
+//! `exp v_a / Σ_{b ∈ C} exp v_b`. A duel is a choice from two items.
+//!
+//! With a utility f, scores are f plus a constant, and this is the multinomial logit model (Luce 1959;
+//! McFadden 1974). With a generalised part the ratio of two probabilities depends on the other items of the
+//! set, as in the context-dependent model of Seshadri, Peysakhovich and Ugander (2019), with interactions
+//! that are skew-symmetric.
+//!
+//! A ranking of a set is a sequence of choices from the remaining items (Plackett 1975). If k items are
+//! chosen without an order, a subset S has a probability proportional to `exp Σ_{a ∈ S} v_a`, given k.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +16,7 @@ use super::duel_sides::prepare_entries;
 use super::duels::Duels;
 use super::pair_kernel::Pair;
 use crate::error::{Error, Result, sized};
-use crate::gp::likelihood::choices::{ChoiceLikelihood, OptionSet};
+use crate::gp::likelihood::choices::{ChoiceLikelihood, LinearForm, OptionSet};
 use crate::kernel::Kernel;
 use crate::table::Table;
 
@@ -17,23 +25,26 @@ use crate::table::Table;
 pub struct SetRows {
     /// The rows of the set's items.
     pub items: Vec<usize>,
-    /// The rows of the chosen items, the best first.
-    pub chosen: Vec<usize>,
+    /// The rows of the chosen items by place, the best first.
+    pub chosen: Places,
 }
 
+/// The chosen items of a set by place, the best first. Items that share a place have no order.
+pub type Places = Vec<Vec<usize>>;
+
 /// Returns the rows of each set, in the order in which sets first occur, from the set of each row and its
-/// cell in the column of chosen items: 1 for the chosen item, 2 for the second place, and so on, 0 or NaN for
-/// the others.
+/// cell in the column of chosen items: 1 for each chosen item, 2 for the second place, and so on, 0 or NaN
+/// for the others.
 ///
 /// # Errors
-/// [`Error::Shape`]; [`Error::Parameter`] for a cell that is not a whole number, for two items of a set in
-/// the same place, and for a set without a chosen item.
+/// [`Error::Shape`]; [`Error::Parameter`] for a cell that is not a whole number, and for a set without a
+/// chosen item.
 pub fn rows_of_sets(sets: &[String], chosen: &[f64]) -> Result<Vec<SetRows>> {
     sized("the column of chosen items", "cells", sets.len(), chosen.len(), "one per row")?;
     let mut position: BTreeMap<&String, usize> = BTreeMap::new();
     let mut names: Vec<&String> = Vec::new();
     let mut items: Vec<Vec<usize>> = Vec::new();
-    let mut places: Vec<BTreeMap<u64, usize>> = Vec::new();
+    let mut places: Vec<BTreeMap<u64, Vec<usize>>> = Vec::new();
     for (row, (set, cell)) in sets.iter().zip(chosen).enumerate() {
         let k = *position.entry(set).or_insert(names.len());
         if k == names.len() {
@@ -46,13 +57,10 @@ pub fn rows_of_sets(sets: &[String], chosen: &[f64]) -> Result<Vec<SetRows>> {
             continue;
         }
         if !(*cell >= 1.0 && cell.fract() == 0.0 && *cell < 1e15) {
-            let allowed = "it is 1 for the chosen item, 2 for the second place, …, and 0 for the others";
+            let allowed = "it is 1 for the chosen items, 2 for the second place, …, and 0 for the others";
             return Err(Error::parameter(format!("chosen of row {}", row + 1), cell, allowed));
         }
-        if places[k].insert(*cell as u64, row).is_some() {
-            let allowed = "one item is chosen; several items have the places 1, 2, …";
-            return Err(Error::parameter(format!("chosen of set '{set}'"), format!("{cell} twice"), allowed));
-        }
+        places[k].entry(*cell as u64).or_default().push(row);
     }
     if let Some(k) = places.iter().position(BTreeMap::is_empty) {
         let allowed = "each set has a chosen item: leave the set out";
@@ -94,40 +102,44 @@ pub fn prepare_choices(items: &Table, choices: &Choices, names: Option<&[String]
     Ok(ChoiceEntries { table: entries.table, choices, extra_utility_kernel: entries.extra_utility_kernel })
 }
 
-/// Choices between items with numbers from 0. All choices from a set are one entry, with the weight of the
-/// choices of each of its items.
+/// Choices between items with numbers from 0. All choices of the same number of items from a set are one
+/// entry, with the weight of the choices that include each of its items.
 ///
 /// ```
 /// use riesz::preference::Choices;
 ///
-/// // 2 was chosen from {0, 1, 2}, and {1, 2, 3} was ranked: 3 first, then 1.
-/// let sets = [vec![0, 1, 2], vec![1, 2, 3]];
-/// let choices = Choices::new(4, &sets, &[vec![2], vec![3, 1]], None)?;
-/// assert_eq!(choices.count(), 3); // the second place is a choice from {1, 2}
+/// // 2 was chosen from {0, 1, 2}; {1, 2, 3} was ranked, 3 first, then 1; and 0 and 3 were chosen together.
+/// let sets = [vec![0, 1, 2], vec![1, 2, 3], vec![0, 1, 2, 3]];
+/// let chosen = [vec![vec![2]], vec![vec![3], vec![1]], vec![vec![0, 3]]];
+/// let choices = Choices::new(4, &sets, &chosen, None)?;
+/// assert_eq!(choices.count(), 4); // the second place is a choice from {1, 2}
 /// # Ok::<(), riesz::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choices {
     items: usize,
-    /// For each set, ascending, the weight of the choices of each of its items.
-    sets: BTreeMap<Vec<usize>, Vec<f64>>,
+    /// For each set, ascending, and each number of items that are chosen together, the weight of the choices
+    /// that include each of its items.
+    sets: BTreeMap<(Vec<usize>, usize), Vec<f64>>,
     count: usize,
 }
 
+/// Choices as observations of the log odds of pairs of items.
+pub(super) struct PairChoices {
+    /// The pairs, in the form of duels whose outcomes have no meaning.
+    pub duels: Duels,
+    /// The likelihood given the log odds of the pairs.
+    pub likelihood: ChoiceLikelihood,
+}
+
 impl Choices {
-    /// Creates choices from the sets and the chosen items of each set: one item, or several in the order of
-    /// their places, the best first. Weights are by default 1, one per set.
+    /// Creates choices from the sets and the chosen items of each set. Weights are by default 1, one per set.
     ///
     /// # Errors
     /// [`Error::Shape`]; [`Error::TooFew`] without sets; [`Error::Parameter`] for an item that does not
     /// exist or is twice in its set, a set of fewer than two items, chosen items that are not in their set or
-    /// chosen twice, and a weight that is not positive.
-    pub fn new(
-        items: usize,
-        sets: &[Vec<usize>],
-        chosen: &[Vec<usize>],
-        weight: Option<&[f64]>,
-    ) -> Result<Self> {
+    /// chosen twice, a set of which no item or every item is chosen, and a weight that is not positive.
+    pub fn new(items: usize, sets: &[Vec<usize>], chosen: &[Places], weight: Option<&[f64]>) -> Result<Self> {
         sized("the list of chosen items", "entries", sets.len(), chosen.len(), "one per set")?;
         if let Some(weight) = weight {
             sized("weight", "numbers", sets.len(), weight.len(), "one per set")?;
@@ -149,7 +161,7 @@ impl Choices {
     fn add(
         &mut self,
         set: &[usize],
-        chosen: &[usize],
+        chosen: &Places,
         weight: f64,
     ) -> std::result::Result<(), (String, String)> {
         let refuse = |value: String, allowed: String| Err((value, allowed));
@@ -167,26 +179,33 @@ impl Choices {
             let allowed = "a choice is from two or more items: leave the set out";
             return refuse(format!("{} items", set.len()), allowed.into());
         }
-        if chosen.is_empty() {
+        if chosen.iter().any(Vec::is_empty) || chosen.is_empty() {
             return refuse("nothing chosen".into(), "one item or more are chosen: leave the set out".into());
+        }
+        if chosen[0].len() >= set.len() {
+            let allowed = "a choice of all items gives no information: leave the set out";
+            return refuse("every item chosen".into(), allowed.into());
         }
         if !(weight.is_finite() && weight > 0.0) {
             return refuse(format!("weight {weight}"), "weights are positive numbers".into());
         }
-        for item in chosen {
-            if !remaining.contains(item) {
-                let allowed = "chosen items are items of their set, each chosen once";
-                return refuse(format!("chosen item {item}"), allowed.into());
+        for place in chosen {
+            let options: Vec<usize> = remaining.iter().copied().collect();
+            for item in place {
+                if !remaining.remove(item) {
+                    let allowed = "chosen items are items of their set, each chosen once";
+                    return refuse(format!("chosen item {item}"), allowed.into());
+                }
             }
-            // The last item of a full ranking has no alternatives.
-            if remaining.len() > 1 {
-                let options: Vec<usize> = remaining.iter().copied().collect();
-                let position = options.partition_point(|option| option < item);
-                let weights = self.sets.entry(options).or_insert_with(|| vec![0.0; remaining.len()]);
-                weights[position] += weight;
+            // The last place of a full ranking has no alternatives.
+            if place.len() < options.len() {
+                let positions = place.iter().map(|item| options.partition_point(|option| option < item));
+                let positions: Vec<usize> = positions.collect();
+                let no_weights = vec![0.0; options.len()];
+                let weights = self.sets.entry((options, place.len())).or_insert(no_weights);
+                positions.iter().for_each(|position| weights[*position] += weight);
                 self.count += 1;
             }
-            remaining.remove(item);
         }
         Ok(())
     }
@@ -201,44 +220,67 @@ impl Choices {
         self.count
     }
 
-    /// Returns the number of distinct sets.
+    /// Returns the number of distinct sets; those with different numbers of chosen items are distinct.
     pub fn sets(&self) -> usize {
         self.sets.len()
     }
 
     /// Returns the items that are in a set, ascending, and the choices with the numbers of these items.
     pub(super) fn without_unused_items(&self) -> (Vec<usize>, Self) {
-        let used: BTreeSet<usize> = self.sets.keys().flatten().copied().collect();
+        let used: BTreeSet<usize> = self.sets.keys().flat_map(|(set, _)| set.iter().copied()).collect();
         let new_index: BTreeMap<usize, usize> = used.iter().copied().zip(0..).collect();
-        let renumbered = |(set, weights): (&Vec<usize>, &Vec<f64>)| {
-            (set.iter().map(|item| new_index[item]).collect(), weights.clone())
+        let renumbered = |((set, count), weights): (&(Vec<usize>, usize), &Vec<f64>)| {
+            ((set.iter().map(|item| new_index[item]).collect(), *count), weights.clone())
         };
         let sets = self.sets.iter().map(renumbered).collect();
         (used.iter().copied().collect(), Self { items: used.len(), sets, count: self.count })
     }
 
-    /// Returns the pairs of each item but the last with the last one. Their log odds determine the
-    /// probabilities of choices.
-    pub(super) fn reference_pairs(&self) -> Vec<Pair> {
+    /// Returns the pairs of each item but the last with the last one. With a utility alone, their log odds
+    /// determine the probabilities of choices.
+    fn reference_pairs(&self) -> Vec<Pair> {
         let reference = self.items - 1;
         (0..reference).map(|item| (item, reference)).collect()
     }
 
-    /// Returns the pairs of [`reference_pairs`](Self::reference_pairs) in the form of duels. Their outcomes
-    /// have no meaning.
-    pub(super) fn reference_duels(&self) -> Result<Duels> {
-        let (left, right): (Vec<usize>, Vec<usize>) = self.reference_pairs().into_iter().unzip();
-        Ok(Duels::new(self.items, &left, &right, &vec![0.5; left.len()], None)?.with_count(self.count))
-    }
-
-    /// Returns the likelihood of the choices given the log odds of the
-    /// [`reference_pairs`](Self::reference_pairs).
-    pub(super) fn likelihood(&self) -> ChoiceLikelihood {
+    /// Returns the choices as observations of the log odds of pairs: those of each item with the last one for
+    /// a model with a utility alone, and otherwise all pairs of items of a set. Every item is in a set.
+    pub(super) fn of_pairs(&self, has_cycles: bool) -> Result<PairChoices> {
+        let pairs: BTreeMap<Pair, usize> = if has_cycles {
+            let distinct: BTreeSet<Pair> = self.sets.keys().flat_map(|(set, _)| pairs_of_set(set)).collect();
+            distinct.into_iter().zip(0..).collect()
+        } else {
+            self.reference_pairs().into_iter().zip(0..).collect()
+        };
         let reference = self.items - 1;
-        let option_set = |(set, weights): (&Vec<usize>, &Vec<f64>)| OptionSet {
-            latents: set.iter().map(|item| (*item != reference).then_some(*item)).collect(),
+        let against_reference =
+            |item: &usize| if *item == reference { Vec::new() } else { vec![(*item, 1.0)] };
+        let option_set = |((set, count), weights): (&(Vec<usize>, usize), &Vec<f64>)| OptionSet {
+            scores: match has_cycles {
+                true => mean_log_odds(set, |pair| pairs[&pair]),
+                false => set.iter().map(against_reference).collect(),
+            },
+            count: *count,
             weights: weights.clone(),
         };
-        ChoiceLikelihood { latents: reference, sets: self.sets.iter().map(option_set).collect() }
+        let sets = self.sets.iter().map(option_set).collect();
+        let likelihood = ChoiceLikelihood { latents: pairs.len(), sets };
+        let (left, right): (Vec<usize>, Vec<usize>) = pairs.into_keys().unzip();
+        let duels = Duels::new(self.items, &left, &right, &vec![0.5; left.len()], None)?;
+        Ok(PairChoices { duels: duels.with_count(self.count), likelihood })
     }
+}
+
+/// Returns the score of each item of a set, its log odds against the others divided by the number of items.
+/// `index` returns the index of the log odds of a pair, which has the lower number first.
+pub(super) fn mean_log_odds(set: &[usize], index: impl Fn(Pair) -> usize) -> Vec<LinearForm> {
+    let share = 1.0 / set.len() as f64;
+    let term = |a: usize, b: usize| if a < b { (index((a, b)), share) } else { (index((b, a)), -share) };
+    let score = |&a: &usize| set.iter().filter(|b| **b != a).map(|&b| term(a, b)).collect();
+    set.iter().map(score).collect()
+}
+
+/// Returns the pairs of items of a set, whose items are ascending.
+pub(super) fn pairs_of_set(set: &[usize]) -> impl Iterator<Item = Pair> + '_ {
+    set.iter().enumerate().flat_map(|(i, a)| set[i + 1..].iter().map(|b| (*a, *b)))
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::choices::Choices;
+use super::choices::{Choices, PairChoices};
 use super::duels::Duels;
 use super::fair_preferences::{self, FairPreferences};
 use super::hyperparameters::PreferenceHyperParameters;
@@ -267,17 +267,17 @@ impl PreferenceProcess {
         self.average_data(tuned, &ObservedDuels::of_bags(items, bags, duels), draws)
     }
 
-    /// Fits a utility to choices between the rows of `items`. The model is one of pairs of items, whose log
-    /// odds are differences of utilities: choices from two items are duels. For N items in sets and S
-    /// distinct sets with m items each the cost is O(N³ + S m N²) for each of about ten Newton steps.
+    /// Fits the process to choices between the rows of `items`. The model is one of the log odds of duels,
+    /// which are choices from two items. For S distinct sets with m items each the cost is O(n³ + S m n²) for
+    /// each of about ten Newton steps. Here n is the number of items in sets for a utility alone, and
+    /// otherwise that of pairs of items in a common set.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::Parameter`] for a prior with a generalised part or contexts, for a
-    /// margin of ties, and for another inference than Laplace's.
+    /// As [`fit`](Self::fit); [`Error::Parameter`] for contexts, a margin of ties, and another inference than
+    /// Laplace's.
     pub fn fit_choices(&self, items: &Table, choices: &Choices) -> Result<PreferenceFit> {
-        let (items, choices) = self.used_items(items, choices)?;
-        let duels = choices.reference_duels()?;
-        self.fit_data(&ObservedDuels::of_choices(&items, &choices, &duels), None)
+        let (items, choices) = self.choice_data(items, choices)?;
+        self.fit_data(&ObservedDuels::of_choices(&items, &choices), None)
     }
 
     /// Returns the average for choices between the rows of `items`, as [`average`](Self::average) does.
@@ -291,9 +291,8 @@ impl PreferenceProcess {
         choices: &Choices,
         draws: usize,
     ) -> Result<PosteriorMixture<PreferenceFit>> {
-        let (items, choices) = self.used_items(items, choices)?;
-        let duels = choices.reference_duels()?;
-        self.average_data(tuned, &ObservedDuels::of_choices(&items, &choices, &duels), draws)
+        let (items, choices) = self.choice_data(items, choices)?;
+        self.average_data(tuned, &ObservedDuels::of_choices(&items, &choices), draws)
     }
 
     /// Returns the log marginal likelihood of choices and its gradient in `theta`, as
@@ -307,17 +306,15 @@ impl PreferenceProcess {
         choices: &Choices,
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
-        let (items, choices) = self.used_items(items, choices)?;
-        let duels = choices.reference_duels()?;
-        self.log_marginal_likelihood_of(&ObservedDuels::of_choices(&items, &choices, &duels), theta)
+        let (items, choices) = self.choice_data(items, choices)?;
+        self.log_marginal_likelihood_of(&ObservedDuels::of_choices(&items, &choices), theta)
     }
 
     /// Returns the items that are in a set and the choices between them, if this process can be fitted to
     /// choices.
-    fn used_items(&self, items: &Table, choices: &Choices) -> Result<(Table, Choices)> {
+    fn choice_data(&self, items: &Table, choices: &Choices) -> Result<(Table, PairChoices)> {
         sized("the table of items", "rows", choices.items(), items.rows(), "one per item of the choices")?;
         let unsupported = [
-            ("generalised_variance", self.prior.generalised_variance > 0.0, "0: choices need a utility"),
             ("margin", self.margin.is_some(), "none: a choice has no ties"),
             ("contexts", self.prior.contexts.is_some(), "none: choices have no contexts"),
             ("inference", self.inference != Inference::Laplace, "Laplace's: the bound is one of duels"),
@@ -326,7 +323,7 @@ impl PreferenceProcess {
             return Err(Error::parameter(name, "set", format!("for choices it must be {allowed}")));
         }
         let (used, choices) = choices.without_unused_items();
-        Ok((items.select_rows(&used), choices))
+        Ok((items.select_rows(&used), choices.of_pairs(self.prior.generalised_variance > 0.0)?))
     }
 
     fn average_data(
@@ -581,11 +578,9 @@ impl PreferenceProcess {
         if gram.data().iter().any(|v| !v.is_finite()) {
             return Err(Error::overflow("the prior covariance of duels", "check the kernel's parameters"));
         }
-        if let Some(choices) = data.choices {
-            let likelihood = choices.likelihood();
-            let mode =
-                laplace::joint_mode(&JointCovariance(&gram), &likelihood, warm_start.as_deref(), stop)?;
-            let gradients = prior.gradient(&grams, data.duels, &mode.gradient(&gram, &likelihood));
+        if let Some(likelihood) = data.choices {
+            let mode = laplace::joint_mode(&JointCovariance(&gram), likelihood, warm_start.as_deref(), stop)?;
+            let gradients = prior.gradient(&grams, data.duels, &mode.gradient(&gram, likelihood));
             *warm_start = Some(mode.alpha);
             return Ok((mode.value, hyperparameters.gradient(data.items, None, &gradients, 0.0)));
         }

@@ -42,7 +42,7 @@ mod wide_row_prior;
 pub use crate::gp::inference::Inference;
 pub use bradley_terry::{AbilityRidge, BradleyTerry, BradleyTerryFit};
 pub use choice_prediction::{ChoiceProbabilities, DEFAULT_CHOICE_DRAWS, choice_probabilities};
-pub use choices::{ChoiceEntries, Choices, SetRows, prepare_choices, rows_of_sets};
+pub use choices::{ChoiceEntries, Choices, Places, SetRows, prepare_choices, rows_of_sets};
 pub use comparison_graph_indices::{Reference, SpecR, average_clustering, spec_r};
 pub use difference_columns::differences;
 pub use duel_columns::{DuelColumns, NamedDuelColumns, outcome_column};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use super::choices::Choices;
+use super::choices::PairChoices;
 use super::duels::Duels;
 use super::pair_kernel::{ItemGrams, Pair, PairKernel, wide_rows_in};
 use super::teams::ItemBags;
@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::fit::Penalty;
 use crate::gp::inference::Inference;
 use crate::gp::laplace::{self, GaussianApproximation, JointCovariance, PosteriorMode};
+use crate::gp::likelihood::choices::ChoiceLikelihood;
 use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, Sparse};
@@ -25,9 +26,8 @@ pub(super) struct ObservedDuels<'d> {
     pub items: &'d Table,
     pub bags: Option<&'d ItemBags>,
     pub duels: &'d Duels,
-    /// Choices instead of the outcomes of `duels`, which are then the
-    /// [reference pairs](Choices::reference_duels).
-    pub choices: Option<&'d Choices>,
+    /// The likelihood of choices, instead of that of the outcomes of `duels`.
+    pub choices: Option<&'d ChoiceLikelihood>,
 }
 
 /// The posterior mode of the log odds of the compared pairs, as in
@@ -83,9 +83,9 @@ impl<'d> ObservedDuels<'d> {
         Self { bags: Some(bags), ..Self::new(items, duels) }
     }
 
-    /// Returns choices between the rows of `items`, with their reference pairs.
-    pub fn of_choices(items: &'d Table, choices: &'d Choices, reference_pairs: &'d Duels) -> Self {
-        Self { choices: Some(choices), ..Self::new(items, reference_pairs) }
+    /// Returns choices between the rows of `items`.
+    pub fn of_choices(items: &'d Table, choices: &'d PairChoices) -> Self {
+        Self { choices: Some(&choices.likelihood), ..Self::new(items, &choices.duels) }
     }
 
     /// Returns the posterior mode under a prior covariance of the compared pairs.
@@ -100,9 +100,8 @@ impl<'d> ObservedDuels<'d> {
         warm_start: Option<&[f64]>,
         stop: &AtomicBool,
     ) -> Result<PairMode> {
-        if let Some(choices) = self.choices {
-            let likelihood = choices.likelihood();
-            let mode = laplace::joint_mode(&JointCovariance(gram), &likelihood, warm_start, stop)?;
+        if let Some(likelihood) = self.choices {
+            let mode = laplace::joint_mode(&JointCovariance(gram), likelihood, warm_start, stop)?;
             let PosteriorMode { alpha, value, factor, root, .. } = mode;
             return Ok(PairMode { alpha, value, factor, root });
         }

@@ -22,9 +22,9 @@ Examples:
   riesz prefer choose m.riesz shelves.csv                     a model of names alone
   riesz prefer choose m.riesz phones.csv shelves.csv --columns shelf,phone -o shares.csv
 
-The table has the columns set and item; probability that the item is chosen from its set, averaged
-over the posterior; and std_error, its Monte Carlo standard error, which is 0 for sets of two
-items. The model is one of duels or choices with --model utility.")]
+The table has the columns set and item; probability that the item is among the chosen ones of its
+set, averaged over the posterior; and std_error, its Monte Carlo standard error, which is 0 for sets
+of two items. The model is one of duels or choices without ties as an outcome.")]
 pub struct Args {
     /// Model file of 'riesz prefer fit'
     #[arg(value_hint = ValueHint::FilePath)]
@@ -38,6 +38,9 @@ pub struct Args {
     /// Columns of the sets and of the items
     #[arg(long, value_name = "SET,ITEM", default_value = "set,item")]
     pub columns: String,
+    /// Number of items that are chosen together from each set
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub chosen: usize,
     /// Number of joint samples from the posterior
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CHOICE_DRAWS)]
     pub samples: usize,
@@ -78,8 +81,8 @@ pub fn run(args: &Args, global: &Global, _console: Console) -> Result<()> {
     let indices = indices.collect::<Result<Vec<_>>>()?;
     let rows = rows_of_items(&items, &saved.model)?;
     let stop = AtomicBool::new(false);
-    let predictions =
-        choice_probabilities(&model.parts(), &rows, &indices, (args.samples, global.seed), &stop)?;
+    let (sets, sampling) = ((&indices[..], args.chosen), (args.samples, global.seed));
+    let predictions = choice_probabilities(&model.parts(), &rows, sets, sampling, &stop)?;
     let set_names = named_sets.iter().flat_map(|(name, set)| std::iter::repeat_n(name.clone(), set.len()));
     let item_names = named_sets.iter().flat_map(|(_, set)| set.iter().cloned());
     let columns = vec![

@@ -49,8 +49,8 @@ pub struct Args {
     #[arg(long, value_name = "MODEL", value_enum, default_value_t)]
     pub model: Model,
     /// The second table is one of choices from sets of items instead of duels: one row for each item of a
-    /// set, with columns of the set, the item, and 1 for the chosen item (2 for the second place, …) or 0 for
-    /// the others. The model is a utility f, with the probability exp f / Σ exp f of each item of a set
+    /// set, with columns of the set, the item, and 1 for each chosen item (2 for the second place, …) or 0
+    /// for the others. With --model utility the probability of an item is exp f / Σ exp f
     #[arg(
         long,
         value_name = COLUMNS,
@@ -58,7 +58,7 @@ pub struct Args {
         require_equals = true,
         default_missing_value = COLUMNS,
         conflicts_with_all = [
-            "model", "home", "contexts", "users", "members", "landmarks", "ties", "outcome", "scores", "wins",
+            "home", "contexts", "users", "members", "landmarks", "ties", "outcome", "scores", "wins",
             "sides", "weight"
         ]
     )]
@@ -113,7 +113,8 @@ fn fit_choices(args: &Args, columns: &str, seed: u64, console: &Console) -> Resu
         None => table.names_only()?,
     };
     let choices = table.choices(&items.names)?;
-    let (process, entries) = learn.prepare_choices(&args.further.effects, &items, &choices, seed)?;
+    let (process, entries) =
+        learn.prepare_choices(args.model, &args.further.effects, &items, &choices, seed)?;
     console.note(format!(
         "{} choices from {} distinct sets of {} items",
         choices.count(),

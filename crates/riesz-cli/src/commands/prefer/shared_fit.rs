@@ -100,6 +100,9 @@ pub struct Further {
     pub contexts: ContextArgs,
 }
 
+const NAMES_ONLY: &str = "items with names only have abilities, for which --model generalised and linear do \
+                          not apply: leave --model out";
+
 /// Kinds of models of duels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Model {
@@ -270,14 +273,23 @@ impl Learn {
     /// Prepares items and choices for a fit: the model before it is fitted, and the entries of the choices.
     pub fn prepare_choices(
         &self,
+        model: Model,
         effects: &EffectArgs,
         items: &Items,
         choices: &Choices,
         seed: u64,
     ) -> Result<(PreferenceProcess, ChoiceEntries)> {
-        let mut process = self.process(Model::Utility, &items.table, seed)?;
-        let by_default = !self.no_tuning && !effects.no_ability;
-        let has_ability = effects.ability || by_default || items.table.width() == 0;
+        if matches!(model, Model::Linear | Model::BradleyTerry) {
+            let reason = "--choices need --model nested, utility or generalised";
+            return Err(Failure::input(reason));
+        }
+        let names_only = items.table.width() == 0;
+        if names_only && model == Model::Generalised {
+            return Err(Failure::input(NAMES_ONLY));
+        }
+        let mut process = self.process(model, &items.table, seed)?;
+        let by_default = model != Model::Generalised && !self.no_tuning && !effects.no_ability;
+        let has_ability = effects.ability || by_default || names_only;
         refuse_reserved(items, &[(has_ability, ABILITY)])?;
         let names = has_ability.then_some(&items.names.ids[..]);
         let mut entries = prepare_choices(&items.table, choices, names)?;
@@ -369,9 +381,7 @@ impl Learn {
         }
         let names_only = items.table.width() == 0;
         if names_only && matches!(model, Model::Generalised | Model::Linear) {
-            let reason = "items with names only have abilities, for which --model generalised and linear do \
-                          not apply: leave --model out";
-            return Err(Failure::input(reason));
+            return Err(Failure::input(NAMES_ONLY));
         }
         // In a table with the columns of both items, items have no names by which they could be recognised.
         let by_default = matches!(model, Model::Nested | Model::Utility)

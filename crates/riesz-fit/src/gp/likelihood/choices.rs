@@ -1,22 +1,32 @@
 //! The likelihood of choices from sets of options: the multinomial logit model (Luce 1959), which for
-//! rankings is that of Plackett (1975).
+//! rankings is that of Plackett (1975), and for several options that are chosen together the conditional
+//! likelihood of logistic regression (Cox 1972).
 
+use std::collections::BTreeMap;
+
+use super::subsets::{covariance_trace_gradient, inclusion_probabilities, joint_inclusion, log_total};
 use super::{JointLikelihood, LocalCurvature};
 use crate::error::Result;
 use crate::linalg::{Matrix, Sparse, symmetric_eigen};
 
-/// The choices from a set of options.
+/// A linear function of latent quantities: their indices and coefficients.
+pub type LinearForm = Vec<(usize, f64)>;
+
+/// The choices of `count` options from a set of options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OptionSet {
-    /// The latent quantity of each option; `None` for an option whose latent quantity is 0.
-    pub latents: Vec<Option<usize>>,
-    /// For each option, the total weight of the choices of it.
+    /// The score of each option.
+    pub scores: Vec<LinearForm>,
+    /// The number of options that are chosen together.
+    pub count: usize,
+    /// For each option, the total weight of the choices that include it.
     pub weights: Vec<f64>,
 }
 
-/// Likelihood of choices given latent quantities g (n), the log odds of each option against one with g = 0:
-/// `log P = Σ_sets Σ_a w_a [g_a - log Σ_b exp g_b]`, where a and b are options of the set and w_a is the
-/// weight of the choices of a. It is concave in g.
+/// Likelihood of choices given latent quantities g (n). With the scores v of options, linear in g, it is
+/// `log P = Σ_sets Σ_a w_a v_a - w log e_k(exp v)`, where a is an option of the set, w_a is the weight of the
+/// choices that include it, w of all choices, and e_k is the elementary symmetric polynomial of degree k, the
+/// number of options that are chosen together. It is concave in g.
 pub struct ChoiceLikelihood {
     /// The number of latent quantities n.
     pub latents: usize,
@@ -25,88 +35,99 @@ pub struct ChoiceLikelihood {
 }
 
 impl OptionSet {
+    /// Returns the total weight of the choices from the set.
     fn total_weight(&self) -> f64 {
-        self.weights.iter().sum()
+        self.weights.iter().sum::<f64>() / self.count as f64
     }
 
-    fn latent_values(&self, g: &[f64]) -> Vec<f64> {
-        self.latents.iter().map(|latent| latent.map_or(0.0, |i| g[i])).collect()
+    fn score_values(&self, g: &[f64]) -> Vec<f64> {
+        self.scores.iter().map(|score| score.iter().map(|(i, c)| c * g[*i]).sum()).collect()
     }
 
-    /// Returns the columns of a matrix S (options × options - 1) with `S Sᵀ = w (diag(p) - p pᵀ)`, where w is
-    /// the total weight and p are the probabilities of the options: the Cholesky factor of the covariance of
-    /// a multinomial distribution (Tanabe and Sagae 1992). With the remaining probability `r_k = p_k + … +
-    /// p_m` of m options, column k has `√(p_k r_{k+1} / r_k)` in row k and `-p_a √(p_k / (r_k r_{k+1}))` in
-    /// later rows a.
-    fn root_columns(&self, g: &[f64]) -> Vec<Vec<(usize, f64)>> {
-        let (p, w) = (softmax(&self.latent_values(g)), self.total_weight());
-        let m = p.len();
-        let mut remaining = vec![0.0; m + 1];
-        (0..m).rev().for_each(|k| remaining[k] = remaining[k + 1] + p[k]);
-        let column = |k: usize| {
-            let scale = if remaining[k + 1] > 0.0 {
-                (w * p[k] / (remaining[k] * remaining[k + 1])).sqrt()
-            } else {
-                0.0
+    /// Returns the columns of a matrix S (latent quantities × some) with `S Sᵀ = W` for this set.
+    fn root_columns(&self, g: &[f64]) -> Result<Vec<LinearForm>> {
+        let values = self.score_values(g);
+        let columns = if self.count == 1 {
+            multinomial_root(&inclusion_probabilities(&values, 1))
+        } else {
+            let joint = joint_inclusion(&values, self.count);
+            let m = values.len();
+            let covariance = Matrix::from_fn(m, m, |a, b| {
+                0.5 * (joint[(a, b)] + joint[(b, a)]) - joint[(a, a)] * joint[(b, b)]
+            });
+            let (eigenvalues, vectors) = symmetric_eigen(&covariance)?;
+            // The number of chosen options is fixed, so that one eigenvalue is 0.
+            let scaled = |c: usize| {
+                let scale = eigenvalues[c].max(0.0).sqrt();
+                (0..m).map(|a| scale * vectors[(a, c)]).collect::<Vec<f64>>()
             };
-            let entry = |a: usize| if a == k { scale * remaining[k + 1] } else { -scale * p[a] };
-            (k..m).filter_map(|a| Some((self.latents[a]?, entry(a)))).collect()
+            (0..m).filter(|c| eigenvalues[*c] > 0.0).map(scaled).collect()
         };
-        (0..m.saturating_sub(1)).map(column).collect()
+        let scale = self.total_weight().sqrt();
+        Ok(columns.iter().map(|column| self.in_latents(column, scale)).collect())
+    }
+
+    /// Returns `scale Σ_a column_a v_a` as a linear form in the latent quantities.
+    fn in_latents(&self, column: &[f64], scale: f64) -> LinearForm {
+        let mut out: BTreeMap<usize, f64> = BTreeMap::new();
+        for (score, value) in self.scores.iter().zip(column).filter(|(_, value)| **value != 0.0) {
+            score.iter().for_each(|(i, c)| *out.entry(*i).or_default() += scale * c * value);
+        }
+        out.into_iter().collect()
     }
 }
 
-/// Returns the probabilities `exp g_a / Σ_b exp g_b`.
-fn softmax(g: &[f64]) -> Vec<f64> {
-    let largest = g.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let weights: Vec<f64> = g.iter().map(|v| (v - largest).exp()).collect();
-    let total: f64 = weights.iter().sum();
-    weights.iter().map(|v| v / total).collect()
-}
-
-/// Returns `log Σ_b exp g_b`, stable for large |g|.
-fn log_sum_exp(g: &[f64]) -> f64 {
-    let largest = g.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // The largest term is 1; the remaining terms are added to it by ln_1p, which is exact for two options.
-    let position = g.iter().position(|v| *v == largest);
-    let smaller = g.iter().enumerate().filter(|(a, _)| Some(*a) != position);
-    largest + smaller.map(|(_, v)| (v - largest).exp()).sum::<f64>().ln_1p()
+/// Returns the columns of a matrix S (options × options - 1) with `S Sᵀ = diag(p) - p pᵀ` for the
+/// probabilities p of the options: the Cholesky factor of the covariance of a multinomial distribution
+/// (Tanabe and Sagae 1992). With the remaining probability `r_k = p_k + … + p_m` of m options, column k has
+/// `√(p_k r_{k+1} / r_k)` in row k and `-p_a √(p_k / (r_k r_{k+1}))` in later rows a.
+fn multinomial_root(p: &[f64]) -> Vec<Vec<f64>> {
+    let m = p.len();
+    let mut remaining = vec![0.0; m + 1];
+    (0..m).rev().for_each(|k| remaining[k] = remaining[k + 1] + p[k]);
+    let column = |k: usize| {
+        let scale =
+            if remaining[k + 1] > 0.0 { (p[k] / (remaining[k] * remaining[k + 1])).sqrt() } else { 0.0 };
+        let entry = |a: usize| match a.cmp(&k) {
+            std::cmp::Ordering::Less => 0.0,
+            std::cmp::Ordering::Equal => scale * remaining[k + 1],
+            std::cmp::Ordering::Greater => -scale * p[a],
+        };
+        (0..m).map(entry).collect()
+    };
+    (0..m.saturating_sub(1)).map(column).collect()
 }
 
 impl ChoiceLikelihood {
     /// Returns W (n × n), minus the Hessian of the log likelihood at g.
-    fn curvature(&self, g: &[f64]) -> Matrix {
+    fn curvature(&self, g: &[f64]) -> Result<Matrix> {
         let mut out = Matrix::zeros(self.latents, self.latents);
         for set in &self.sets {
-            for column in set.root_columns(g) {
+            for column in set.root_columns(g)? {
                 for (i, s) in &column {
                     column.iter().for_each(|(j, t)| out[(*i, *j)] += s * t);
                 }
             }
         }
-        out
+        Ok(out)
     }
 
     /// Returns the derivatives in g of `-½ tr(C W)`, for a matrix C (n × n) that does not depend on g, such
-    /// as the posterior covariance. For a set with total weight w, with the diagonal c of C and `q = C p`,
-    /// the derivative in g_k is `-½ w p_k (e_k - Σ_a p_a e_a)` with `e = c - 2 q`.
+    /// as the posterior covariance.
     pub fn curvature_trace_gradient(&self, g: &[f64], c: &Matrix) -> Vec<f64> {
         let mut out = vec![0.0; self.latents];
         for set in &self.sets {
-            let p = softmax(&set.latent_values(g));
-            let entry = |a: usize, b: usize| match (set.latents[a], set.latents[b]) {
-                (Some(i), Some(j)) => c[(i, j)],
-                _ => 0.0,
+            let entry = |a: usize, b: usize| -> f64 {
+                let terms = set.scores[a]
+                    .iter()
+                    .flat_map(|(i, s)| set.scores[b].iter().map(move |(j, t)| s * t * c[(*i, *j)]));
+                terms.sum()
             };
-            let e: Vec<f64> = (0..p.len())
-                .map(|a| entry(a, a) - 2.0 * (0..p.len()).map(|b| entry(a, b) * p[b]).sum::<f64>())
-                .collect();
-            let mean: f64 = p.iter().zip(&e).map(|(p, e)| p * e).sum();
-            for (a, latent) in set.latents.iter().enumerate() {
-                if let Some(k) = latent {
-                    out[*k] -= 0.5 * set.total_weight() * p[a] * (e[a] - mean);
-                }
-            }
+            let m = set.scores.len();
+            let by_options = Matrix::from_fn(m, m, entry);
+            let gradient = covariance_trace_gradient(&set.score_values(g), set.count, &by_options);
+            let scale = -0.5 * set.total_weight();
+            set.in_latents(&gradient, scale).iter().for_each(|(i, slope)| out[*i] += slope);
         }
         out
     }
@@ -121,8 +142,9 @@ impl JointLikelihood for ChoiceLikelihood {
 
     fn log_likelihood(&self, g: &[f64]) -> f64 {
         let of_set = |set: &OptionSet| {
-            let values = set.latent_values(g);
-            let log_total = log_sum_exp(&values);
+            let values = set.score_values(g);
+            // The part of each chosen option, so that equal large terms cancel.
+            let log_total = log_total(&values, set.count) / set.count as f64;
             let terms = values.iter().zip(&set.weights).filter(|(_, w)| **w > 0.0);
             terms.map(|(v, w)| w * (v - log_total)).sum::<f64>()
         };
@@ -133,18 +155,15 @@ impl JointLikelihood for ChoiceLikelihood {
     /// n if this is smaller.
     fn local(&self, g: &[f64]) -> Result<LocalCurvature<Sparse>> {
         let mut gradient = vec![0.0; self.latents];
+        let mut columns: Vec<LinearForm> = Vec::new();
         for set in &self.sets {
-            let (p, w) = (softmax(&set.latent_values(g)), set.total_weight());
-            for ((latent, p), chosen) in set.latents.iter().zip(&p).zip(&set.weights) {
-                if let Some(i) = latent {
-                    gradient[*i] += chosen - w * p;
-                }
-            }
+            let (p, w) = (inclusion_probabilities(&set.score_values(g), set.count), set.total_weight());
+            let residuals: Vec<f64> = p.iter().zip(&set.weights).map(|(p, chosen)| chosen - w * p).collect();
+            set.in_latents(&residuals, 1.0).iter().for_each(|(i, slope)| gradient[*i] += slope);
+            columns.extend(set.root_columns(g)?);
         }
-        let mut columns: Vec<Vec<(usize, f64)>> =
-            self.sets.iter().flat_map(|set| set.root_columns(g)).collect();
         if columns.len() > self.latents {
-            let (values, vectors) = symmetric_eigen(&self.curvature(g))?;
+            let (values, vectors) = symmetric_eigen(&self.curvature(g)?)?;
             let scaled = |c: usize| {
                 let scale = values[c].max(0.0).sqrt();
                 (0..self.latents).map(|i| (i, scale * vectors[(i, c)])).collect()
@@ -161,7 +180,11 @@ impl JointLikelihood for ChoiceLikelihood {
     }
 
     fn weight(&self, i: usize) -> f64 {
-        let sets = self.sets.iter().filter(|set| set.latents.contains(&Some(i)));
-        sets.map(OptionSet::total_weight).sum()
+        let of_set = |set: &OptionSet| {
+            let forms = set.scores.iter().flatten();
+            let coefficients = forms.filter(|(latent, _)| *latent == i).map(|(_, c)| c.abs());
+            set.total_weight() * coefficients.sum::<f64>()
+        };
+        self.sets.iter().map(of_set).sum()
     }
 }

@@ -7,6 +7,9 @@ pub mod choices;
 pub mod counts;
 pub mod logistic;
 mod overdispersion;
+mod subsets;
+
+pub use subsets::inclusion_probabilities;
 
 use crate::error::Result;
 
@@ -188,15 +191,20 @@ mod tests {
 
     #[test]
     fn derivatives_of_choices_match_finite_differences() {
-        let set = |latents: &[Option<usize>], weights: &[f64]| OptionSet {
-            latents: latents.to_vec(),
+        let set = |scores: &[&[(usize, f64)]], count: usize, weights: &[f64]| OptionSet {
+            scores: scores.iter().map(|score| score.to_vec()).collect(),
+            count,
             weights: weights.to_vec(),
         };
+        let [a, b, c, d] = [0, 1, 2, 3].map(|i| [(i, 1.0)]);
         let sets = [
-            set(&[Some(0), Some(2), Some(1)], &[1.0, 0.0, 2.5]),
-            set(&[Some(2), Some(3), None], &[0.5, 1.0, 2.0]),
-            set(&[Some(0), None], &[1.0, 3.0]),
-            set(&[Some(0), Some(1), Some(2), Some(3), None], &[0.0, 1.0, 0.0, 0.0, 0.0]),
+            set(&[&a, &c, &b], 1, &[1.0, 0.0, 2.5]),
+            set(&[&c, &d, &[]], 1, &[0.5, 1.0, 2.0]),
+            set(&[&a, &[]], 1, &[1.0, 3.0]),
+            set(&[&a, &b, &c, &d, &[]], 1, &[0.0, 1.0, 0.0, 0.0, 0.0]),
+            // Two and three of several options, with scores that depend on several latent quantities.
+            set(&[&[(0, 0.5), (1, -0.5)], &[(1, 0.5), (2, 1.0)], &c, &[]], 2, &[1.5, 2.5, 0.0, 1.0]),
+            set(&[&a, &b, &[(0, -1.0)], &d, &c], 3, &[1.0, 2.0, 2.0, 1.0, 0.0]),
         ];
         let g = [0.4, -1.2, 2.0, 0.7];
         // A positive definite matrix.
@@ -211,10 +219,10 @@ mod tests {
             w
         };
         // Few sets have a root by sets; with all of them it has as many columns as latent quantities.
-        for used in [&sets[..1], &sets[..]] {
+        for (used, columns) in [(&sets[..1], 2), (&sets[4..5], 3), (&sets[..], 4)] {
             let likelihood = ChoiceLikelihood { latents: 4, sets: used.to_vec() };
             let local = likelihood.local(&g).unwrap();
-            assert_eq!(local.root.cols(), if used.len() == 1 { 2 } else { 4 });
+            assert_eq!(local.root.cols(), columns);
             let w = curvature(&likelihood, &g);
             let trace_gradient = likelihood.curvature_trace_gradient(&g, &c);
             for k in 0..4 {
