@@ -13,6 +13,7 @@ from riesz.kernels import Matern
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 downscaling_climate = pytest.importorskip("downscaling_climate")
+downscaling_shift = pytest.importorskip("downscaling_shift")
 real = pytest.importorskip("real")
 recovery = pytest.importorskip("recovery")
 
@@ -70,3 +71,51 @@ def test_values_conditioned_by_plain_code_are_those_of_riesz():
     game = riesz.Observational(X, conditioning_kernel="own", conditional_ridge=0.02)
     expected = real.conditioned_values(X, model.predict(X), lambda present: 1.3, 0.02)
     np.testing.assert_allclose(riesz.Explainer(model, game=game)(X).values, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", downscaling_shift.KERNELS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_map_without_weights_is_that_of_riesz(kernel):
+    by_riesz, by_formulas = downscaling_shift.fixed_maps(kernel, count=20)
+    np.testing.assert_allclose(by_formulas, by_riesz, atol=1e-9)
+
+
+def test_weights_of_mediators_are_numbers_of_copies():
+    y, _, mediators, _, _ = downscaling_shift.generated(0, 8, 1.0, 1.0)
+    copies = np.array([1, 3, 2, 1, 1, 4, 2, 2])
+    gram = lambda a, b: downscaling_shift.gaussian(a, b, 0.7)
+    target_gram, repeated = gram(mediators, mediators), np.repeat(y, copies)
+    operator, covariance = downscaling_shift.regression_weights(
+        gram(y, y), gram(y, mediators), target_gram, 0.01, copies / copies.mean()
+    )
+    by_copy, expected = downscaling_shift.regression_weights(
+        gram(repeated, repeated), gram(repeated, mediators), target_gram, 0.01, np.ones(16)
+    )
+    summed = np.add.reduceat(by_copy, np.cumsum(copies) - copies)
+    np.testing.assert_allclose(operator, summed, atol=1e-10)
+    np.testing.assert_allclose(covariance, expected, atol=1e-10)
+
+
+def test_weighted_leave_one_out_loss_is_that_of_regressions_without_the_bag():
+    y, x, _, _, _ = downscaling_shift.generated(0, 8, 1.0, 1.0)
+    rng = np.random.default_rng(1)
+    fit_weights, loss_weights = rng.uniform(0.2, 3, (2, 8))
+    row_gram, _ = downscaling_shift.bag_grams(x, x[0], 1.0)
+    gram, ridge, loss = downscaling_shift.gaussian(y, y, 0.7), 0.02, 0.0
+    for b in range(8):
+        kept = np.arange(8) != b
+        weights, _ = downscaling_shift.regression_weights(
+            gram[np.ix_(kept, kept)], gram[kept][:, [b]], gram[[b]][:, [b]], ridge * 8 / 7, fit_weights[kept]
+        )
+        residual = np.eye(8)[b]
+        residual[kept] = -weights[:, 0]
+        loss += loss_weights[b] * residual @ row_gram @ residual / loss_weights.sum()
+    losses = downscaling_shift.left_out_losses(gram, row_gram, [ridge], fit_weights, loss_weights)
+    np.testing.assert_allclose(losses, [loss], rtol=1e-9)
+
+
+def test_estimated_ratio_of_densities_is_near_the_ratio():
+    rng = np.random.default_rng(0)
+    y, mediators = rng.normal(size=400), rng.normal(1.0, 0.5, 400)
+    estimate = downscaling_shift.estimated_ratio(y, mediators, 0)
+    assert np.corrcoef(estimate, downscaling_shift.density_ratio(y, 1.0, 0.5))[0, 1] > 0.95
