@@ -67,7 +67,8 @@ impl Console {
     }
 }
 
-/// Runs `work` and shows its progress `done` after `message`.
+/// Runs `work` and shows its progress `done` after `message`: the stage, the completed share and the remaining
+/// time of the stage.
 pub fn with_progress<T>(
     console: &Console,
     message: &str,
@@ -79,15 +80,21 @@ pub fn with_progress<T>(
     std::thread::scope(|scope| {
         let progress = &progress;
         scope.spawn(move || {
-            let start = Instant::now();
+            let (mut start, mut earlier_stage) = (Instant::now(), String::new());
             let (mut earlier_share, mut end_time) = (0.0, None);
             while end_signal.recv_timeout(Duration::from_millis(250)) == Err(RecvTimeoutError::Timeout) {
+                let stage = done.stage();
+                if stage != earlier_stage {
+                    (start, earlier_stage, earlier_share, end_time) = (Instant::now(), stage, 0.0, None);
+                }
                 let (share, elapsed) = (done.share(), start.elapsed());
                 if share != earlier_share {
                     (earlier_share, end_time) =
                         (share, remaining(share, elapsed).map(|end_time| end_time + elapsed));
                 }
-                progress.say(format!("{message}{}", progress_suffix(share, done.steps(), end_time, elapsed)));
+                let stage = if earlier_stage.is_empty() { "" } else { &format!(": {earlier_stage}") };
+                let suffix = progress_suffix(share, done.steps(), end_time, elapsed);
+                progress.say(format!("{message}{stage}{suffix}"));
             }
         });
         let result = work();

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 
@@ -23,6 +24,7 @@ pub fn check_cancelled(stop: &AtomicBool) -> Result<()> {
 pub struct Progress {
     completed: AtomicUsize,
     total: AtomicUsize,
+    stage: Mutex<String>,
 }
 
 impl Progress {
@@ -37,10 +39,26 @@ impl Progress {
         self.completed.load(Ordering::Relaxed)
     }
 
+    /// What is being computed, such as "choosing C"; empty for work without stages.
+    pub fn stage(&self) -> String {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Starts a computation of `total` steps.
     pub fn start(&self, total: usize) {
         self.completed.store(0, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Starts a stage of a computation, of `total` steps, or 0 if their number is unknown. A stage of unknown
+    /// length goes on if it is started again.
+    pub fn start_stage(&self, stage: impl Into<String>, total: usize) {
+        let stage = stage.into();
+        let mut current = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        if total > 0 || *current != stage {
+            *current = stage;
+            self.start(total);
+        }
     }
 }
 
@@ -57,7 +75,11 @@ impl RunControl<'_> {
     /// A control for work that cannot be cancelled and whose progress is not read.
     pub fn none() -> RunControl<'static> {
         static STOP: AtomicBool = AtomicBool::new(false);
-        static PROGRESS: Progress = Progress { completed: AtomicUsize::new(0), total: AtomicUsize::new(0) };
+        static PROGRESS: Progress = Progress {
+            completed: AtomicUsize::new(0),
+            total: AtomicUsize::new(0),
+            stage: Mutex::new(String::new()),
+        };
         RunControl { stop: &STOP, progress: &PROGRESS }
     }
 

@@ -133,7 +133,7 @@ pub(super) fn run_refits(
     refit: impl Fn(Vec<f64>) -> Result<BootstrapRefit> + Sync,
 ) -> Result<FittedModel> {
     let Some(count) = task.settings.count(BOOTSTRAP.name) else { return Ok(fitted) };
-    task.progress.start(count);
+    task.progress.start_stage("refitting to bootstrap samples", count);
     let draws = BootstrapPlan { strata, count, seed: task.seed };
     let refits = draws.refits(task.x.rows(), task.control(), refit)?;
     let mut support_rows: Vec<usize> =

@@ -353,6 +353,7 @@ impl GaussianProcess {
         let tuned = tuning.fit_until(&sample.x, &y.select_rows(&sample.rows), task.control())?;
         let (kernel, noise) = self.hyperparameters(&tuned.theta);
         let process = Self { kernel, noise, tune: TunedParameters::Nothing, ..self.clone() };
+        task.progress.start_stage("fitting to all rows", 0);
         let mut fit = process.fit_until(task.x, y, task.control())?;
         fit.model.model_card.extend(tuning_entries(
             task,

@@ -230,6 +230,7 @@ impl GaussianProcessClassifier {
         let tuned = self.fit_until(&sample.x, &select(labels, &sample.rows), classes, task.control())?;
         let kernel = self.kernel.with_parameters(&tuned.theta);
         let process = Self { kernel, tune: false, ..self.clone() };
+        task.progress.start_stage("fitting to all rows", 0);
         let mut fit = process.fit_until(task.x, labels, classes, task.control())?;
         fit.model.model_card.extend(tuning_entries(
             task,

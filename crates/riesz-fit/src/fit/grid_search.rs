@@ -128,7 +128,9 @@ impl GridSearch<'_> {
         // The final fit has more rows than the fits on folds, and its cost grows with their cube.
         let relative_rows = self.task.x.rows() as f64 / drawn.rows.len() as f64 * self.folds() as f64
             / (self.folds() as f64 - 1.0);
-        self.task.progress.start(grid.len() * self.folds() + relative_rows.powi(3).ceil() as usize);
+        let scales = if fixed { "" } else { " and length scales" };
+        let steps = grid.len() * self.folds() + relative_rows.powi(3).ceil() as usize;
+        self.task.progress.start_stage(format!("choosing {}{scales}", self.setting), steps);
         let scores = score(&grid, &kernel_of, &drawn)?;
         let (point, best) = (&grid[scores.best], &scores.scores[scores.best]);
         let (count, mean, error) = (self.folds(), best.mean, best.std_error);

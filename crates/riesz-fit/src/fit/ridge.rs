@@ -92,7 +92,9 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         let first = first.transpose()?;
         // An eigendecomposition takes about ten times as long as a factorisation of the same size.
         let factorisation_steps = (0.1 * (task.x.rows() as f64 / x.rows() as f64).powi(3)).ceil() as usize;
-        task.progress.start(multiples.len() + factorisation_steps);
+        let scales = if multiples.len() > 1 { " and length scales" } else { "" };
+        task.progress
+            .start_stage(format!("choosing the ridge{scales}"), multiples.len() + factorisation_steps);
         let selection = select_ridge_until(&start, x, targets, grid, first, task.control())?;
         let multiple = selection.axes[0].values[selection.chosen.0];
         let several = selection.axes[0].values.len() > 1;
@@ -110,7 +112,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         (None, false) => None,
         (None, true) => Some(estimator.jackknife_until(task.x, y, task.control())?),
         (Some(draws), false) => {
-            task.progress.start(draws);
+            task.progress.start_stage("refitting to bootstrap samples", draws);
             facts.push(bootstrap_fact(draws, task.seed));
             Some(estimator.bootstrap_until(task.x, y, draws, task.seed, task.control())?)
         }

@@ -102,6 +102,7 @@ impl HyperPosterior<'_> {
         let tuned: Vec<f64> = free.iter().map(|(p, prior)| prior.normal_score(self.from[*p])).collect();
         let mut proposals = vec![self.around_mode(&scores, &tuned, &mut posterior)?];
         let (rounds, mut random) = (ROUNDS.min(draws), Random::seed_from_u64(seed));
+        self.control.progress.start_stage("averaging over hyper-parameters", draws);
         let (mut draws_so_far, mut sizes, mut first_error) = (Vec::new(), Vec::new(), None);
         for round in 0..rounds {
             let proposal = &proposals[round];
@@ -172,7 +173,9 @@ impl HyperPosterior<'_> {
     ) -> Vec<Result<(f64, F)>> {
         let fit_at = |point: &Vec<f64>| {
             self.control.check_cancelled()?;
-            fit(&self.to_theta(point).0)
+            let fit = fit(&self.to_theta(point).0);
+            self.control.step();
+            fit
         };
         points.par_iter().map(fit_at).collect()
     }

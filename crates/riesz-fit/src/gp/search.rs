@@ -231,7 +231,7 @@ pub fn plausible_profiles<T>(
 /// parameters, `options.restarts` further runs start at points drawn uniformly within the bounds, on the
 /// tuning scale. The runs are sequential and the first of equal maxima is returned, so that the result
 /// depends on the seed alone. Only the parameters in `free` vary; if `free` is empty, the result is the
-/// start. Each evaluation is one progress step of `control`.
+/// start. This is a stage of `control`'s progress, in which each evaluation is one step.
 pub fn maximise(
     parameters: &[Parameter],
     free: Range<usize>,
@@ -249,6 +249,7 @@ pub fn maximise(
         bounds[i] = (start[i], start[i]);
     }
     let mut random = Random::seed_from_u64(seed);
+    control.progress.start_stage("choosing hyper-parameters", 0);
     let mut best: Option<MinimizeResult> = None;
     let (mut first_error, mut failures, mut steps, mut evaluations) = (None, 0, 0, 0);
     for run in 0..=restarts {
