@@ -127,6 +127,7 @@ _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
 _Penalty = tuple[NDArray[np.float64], float, list[tuple[float, float]] | None, int | None]
 # Left items, right items, outcomes and weights of duels.
 _Duels = tuple[list[int], list[int], list[float], list[float] | None]
+_Memberships = tuple[int, list[int], list[int], list[float] | None]
 
 _Ranked = tuple[
     list[tuple[float, tuple[float, float], int, tuple[int, int], float, float]],
@@ -888,17 +889,24 @@ class PairFunction:
         cls,
         prior: tuple[str, list[float], str | None, tuple[str, float] | None, float | None],
         fields: tuple[list[tuple[_Rows, NDArray[np.float64]]], NDArray[np.float64]],
-        state: tuple[_Rows, _Rows | None, list[tuple[int, int]], list[int], list[float]],
+        state: tuple[_Rows, _Memberships | None, _Rows | None, list[tuple[int, int]], list[int], list[float]],
     ) -> PairFunction: ...
     @property
     def landmarks(self) -> int: ...
     @property
     def context_landmarks(self) -> int | None: ...
     def log_odds(
-        self, items: _Rows, pairs: list[tuple[int, int]], contexts: _Rows | None, std: str | None
+        self,
+        competitors: tuple[_Rows, _Memberships | None],
+        pairs: list[tuple[int, int]],
+        contexts: _Rows | None,
+        std: str | None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]: ...
     def probabilities(
-        self, items: _Rows, pairs: list[tuple[int, int]], contexts: _Rows | None
+        self,
+        competitors: tuple[_Rows, _Memberships | None],
+        pairs: list[tuple[int, int]],
+        contexts: _Rows | None,
     ) -> NDArray[np.float64]: ...
 
 @final

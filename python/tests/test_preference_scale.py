@@ -212,6 +212,99 @@ def test_landmarks_know_contexts_home_ability_and_ties():
         riesz.PreferenceClassifier(inference="bound", n_landmarks=5).fit(ITEMS, PAIRS, outcome=WON)
 
 
+BAG_MEMBERS = [(f"bag {i % 8}", name, 1.0 + i % 3) for i, name in enumerate(NAMES)]
+BAG_PAIRS = (LEFT % 8 != RIGHT % 8).nonzero()[0]
+BAG_DUELS = np.array([f"bag {b}" for b in range(8)])[PAIRS[BAG_PAIRS] % 8]
+
+
+@pytest.mark.parametrize("has_contexts", [False, True])
+def test_landmarks_of_bags_equal_the_exact_process(has_contexts, tmp_path):
+    contexts = pd.DataFrame({"heat": np.random.default_rng(3).integers(3, size=len(BAG_PAIRS)).astype(float)})
+    fit_inputs = {"outcome": WON[BAG_PAIRS], "members": BAG_MEMBERS}
+    query = {"contexts": contexts[:3]} if has_contexts else {}
+    options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None, "random_state": 0}
+    exact, model = (
+        riesz.PreferenceClassifier(**options, n_landmarks=landmarks, n_samples=400, tol=1e-11).fit(
+            FRAME, BAG_DUELS, **fit_inputs, contexts=contexts if has_contexts else None
+        )
+        for landmarks in (None, "all")
+    )
+    assert (exact.n_landmarks_, model.n_landmarks_) == (None, 30) and model.unexplained_variance_ratio_ < 1e-6
+    duels = [("bag 0", "bag 5"), ("bag 5", "bag 0"), ("bag 2", "bag 3")]
+    mean, sd, probabilities = exact.predict_bags(FRAME, BAG_MEMBERS, duels, **query)
+    bag_mean, bag_sd, bag_probabilities = model.predict_bags(FRAME, BAG_MEMBERS, duels, **query)
+    np.testing.assert_allclose(bag_mean, mean, rtol=1e-6)
+    np.testing.assert_allclose(bag_sd, sd, rtol=4 / np.sqrt(800))
+    np.testing.assert_allclose(bag_probabilities, probabilities, atol=0.02)
+    # The model is also one of items.
+    items, item_query = (FRAME[:3], FRAME[10:13]), query
+    np.testing.assert_allclose(
+        model.decision_function(*items, return_std="exact", **item_query),
+        exact.decision_function(*items, return_std=True, **item_query),
+        rtol=1e-5,
+    )
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(
+        again.predict_bags(FRAME, BAG_MEMBERS, duels, **query)[:2], (bag_mean, bag_sd)
+    )
+    np.testing.assert_allclose(
+        again.decision_function(*items, return_std="exact", **item_query)[1],
+        model.decision_function(*items, return_std="exact", **item_query)[1],
+        rtol=1e-10,
+    )
+    # Values of the expansion over pairs of landmarks, before and after it is saved.
+    model.save(tmp_path / "model.riesz")
+    loaded = riesz.PreferenceClassifier.load(tmp_path / "model.riesz")
+    expected = exact.explain_bags(FRAME, BAG_MEMBERS, duels, FRAME[:6], **query)
+    for landmark_model in (model, loaded):
+        why = landmark_model.explain_bags(FRAME, BAG_MEMBERS, duels, FRAME[:6], **query)
+        np.testing.assert_allclose(why.values, expected.values, atol=1e-5)
+        np.testing.assert_allclose(why.predictions, mean, atol=1e-6)
+    with pytest.raises(ValueError, match="no posterior"):
+        loaded.predict_bags(FRAME, BAG_MEMBERS, duels, **query)
+
+
+def test_landmarks_predict_bags_of_new_items():
+    options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None, "ability": True, "random_state": 0}
+    exact, model = (
+        riesz.PreferenceClassifier(**options, n_landmarks=landmarks, n_samples=400, tol=1e-11).fit(
+            FRAME, np.array(NAMES)[PAIRS], outcome=WON
+        )
+        for landmarks in (None, "all")
+    )
+    duels = [("bag 0", "bag 5"), ("bag 2", "bag 3")]
+    new = FRAME.rename(index={name: f"new {name}" for name in NAMES[:12]})
+    new_members = [(bag, name, share) for (bag, _, share), name in zip(BAG_MEMBERS, new.index)]
+    for items, members in ((FRAME, BAG_MEMBERS), (new, new_members)):
+        mean, sd, probabilities = exact.predict_bags(items, members, duels)
+        bag_mean, bag_sd, bag_probabilities = model.predict_bags(items, members, duels)
+        np.testing.assert_allclose(bag_mean, mean, rtol=1e-6)
+        np.testing.assert_allclose(bag_sd, sd, rtol=4 / np.sqrt(800))
+        np.testing.assert_allclose(bag_probabilities, probabilities, atol=0.02)
+
+
+def test_many_duels_of_bags_go_through_landmarks():
+    members = [(f"bag {b}", name) for b in range(70) for name in (NAMES[b % 30], NAMES[(7 * b + 3) % 30])]
+    duels = [(f"bag {a}", f"bag {b}") for a in range(70) for b in range(a)]
+    options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None, "n_samples": 0, "random_state": 0}
+    model = riesz.PreferenceClassifier("utility", **options).fit(FRAME, duels, members=members)
+    assert model.n_landmarks_ == 30 and len(duels) > 2000
+    with pytest.raises(ValueError, match="n_samples = 0"):
+        model.predict_bags(FRAME, members, duels[:1])
+    with pytest.raises(ValueError, match="do not support inference"):
+        riesz.PreferenceClassifier(inference="bound", n_landmarks=5).fit(FRAME, duels, members=members)
+    with pytest.raises(ValueError, match="leave home out"):
+        riesz.PreferenceClassifier(n_landmarks=5).fit(
+            FRAME, duels, members=members, home=["left"] * len(duels)
+        )
+    with pytest.raises(ValueError, match="no ability of their own"):
+        riesz.PreferenceClassifier(n_landmarks=5, ability=True).fit(FRAME, duels, members=members)
+    with pytest.raises(ValueError, match="models of abilities have no bags"):
+        riesz.PreferenceClassifier("bradley_terry").fit(
+            FRAME, np.array(NAMES)[PAIRS], outcome=WON
+        ).predict_bags(FRAME, members, duels[:1])
+
+
 def test_many_duels_go_through_landmarks():
     items = np.random.default_rng(0).normal(size=(150, 2))
     pairs = np.array([(i, j) for i in range(150) for j in range(i)])[::4]

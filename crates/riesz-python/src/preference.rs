@@ -88,7 +88,13 @@ pub fn read_homes(cells: Vec<Option<String>>, names: Names) -> PyResult<Vec<i8>>
 }
 
 /// The number of bags, and the bag, the item and the weight of each membership.
-type Memberships = (usize, Vec<usize>, Vec<usize>, Option<Vec<f64>>);
+pub(crate) type Memberships = (usize, Vec<usize>, Vec<usize>, Option<Vec<f64>>);
+
+/// Bags of `items` items.
+pub(crate) fn bags_of(items: usize, members: Memberships) -> PyResult<ItemBags> {
+    let (bags, bag, item, weight) = members;
+    ItemBags::new(items, bags, &bag, &item, weight.as_deref()).map_err(raise)
+}
 
 /// Further data and options of duels.
 #[derive(FromPyObject)]
@@ -122,15 +128,15 @@ pub struct FittedPrior {
 }
 
 /// Duels in the form that a model takes.
-struct PreparedDuels {
-    items: Table,
-    bags: Option<ItemBags>,
-    duels: Duels,
+pub(crate) struct PreparedDuels {
+    pub items: Table,
+    pub bags: Option<ItemBags>,
+    pub duels: Duels,
 }
 
 impl Circumstances<'_> {
-    /// Sets the process up for these circumstances, and returns its data.
-    fn prepare(
+    /// Sets the process up for these circumstances, and returns its data: duels between items or bags.
+    pub(crate) fn prepare(
         self,
         process: &mut PreferenceProcess,
         items: Table,
@@ -145,10 +151,7 @@ impl Circumstances<'_> {
             };
             home.iter().map(side).collect::<Vec<HomeSide>>()
         });
-        let bags = self.members.map(|(bags, bag, item, weight)| {
-            ItemBags::new(items.rows(), bags, &bag, &item, weight.as_deref()).map_err(raise)
-        });
-        let bags = bags.transpose()?;
+        let bags = self.members.map(|members| bags_of(items.rows(), members)).transpose()?;
         let DuelEntries { table, left, right, extra_utility_kernel: extra_kernel } = match &bags {
             Some(_) => DuelEntries { table: items, left, right, extra_utility_kernel: None },
             None => {
@@ -189,9 +192,7 @@ impl Circumstances<'_> {
     ) -> PyResult<(Table, Duels)> {
         let PreparedDuels { items, bags, duels } = self.prepare(process, items, duels)?;
         if bags.is_some() {
-            return Err(refuse(
-                "members: fits through landmarks do not support bags: leave members or landmarks out",
-            ));
+            return Err(refuse("members: rankings compare items: leave members out"));
         }
         Ok((items, duels))
     }

@@ -7,13 +7,15 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::Table;
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, ContextKernel, LandmarkFunction, LandmarkParameters, LandmarkProcess,
-    PairKernel, PreferenceProcess,
+    AbilityRidge, BradleyTerry, Competitors, ContextKernel, ItemBags, LandmarkFunction, LandmarkParameters,
+    LandmarkProcess, PairKernel, PreferenceProcess,
 };
 use riesz::table::ColumnKind;
 
 use crate::fit::Fitted;
-use crate::preference::{Circumstances, DuelInput, FittedPrior, duels as duels_of, process};
+use crate::preference::{
+    Circumstances, DuelInput, FittedPrior, Memberships, PreparedDuels, bags_of, duels as duels_of, process,
+};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, raise, refuse, sample};
 
@@ -68,11 +70,13 @@ type Columns<'py> = (Vec<String>, Vec<Option<Vec<String>>>, Bound<'py, PyArray2<
 type Prior = (String, [f64; 2], Option<String>, Option<(String, f64)>, Option<f64>);
 /// The landmarks with their bases, and the weights.
 type Fields<'py> = (Vec<(Columns<'py>, Bound<'py, PyArray2<f64>>)>, Bound<'py, PyArray2<f64>>);
-/// The training data: items, contexts, pairs, the context of each pair, and curvatures.
-type TrainingData<'py> = (Columns<'py>, Option<Columns<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
-/// [`Fields`] and [`TrainingData`] as Python passes them.
+/// The training data with tables of type `T`: items, bags, contexts, pairs, the context of each pair, and
+/// curvatures.
+type TrainingData<T> = (T, Option<Memberships>, Option<T>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
+/// [`Fields`] as Python passes them.
 type FieldsInput<'py> = (Vec<(NamedRows<'py>, PyReadonlyArray2<'py, f64>)>, PyReadonlyArray2<'py, f64>);
-type StateInput<'py> = (NamedRows<'py>, Option<NamedRows<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
+/// Items, and the bags of them if duels are between bags, as Python passes them.
+type CompetitorsInput<'py> = (NamedRows<'py>, Option<Memberships>);
 
 /// Means, and standard deviations if they were requested.
 type Moments<'py> = (Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>);
@@ -98,10 +102,25 @@ fn columns<'py>(py: Python<'py>, rows: &Table) -> PyResult<Columns<'py>> {
     Ok((names, rows.columns().iter().map(levels).collect(), numbers))
 }
 
+/// Reads items and their bags.
+fn items_and_bags((items, members): CompetitorsInput<'_>) -> PyResult<(Table, Option<ItemBags>)> {
+    let items = sample(items)?;
+    let bags = members.map(|members| bags_of(items.rows(), members)).transpose()?;
+    Ok((items, bags))
+}
+
+/// Converts bags for Python, with shares as weights.
+fn memberships_of(bags: &ItemBags) -> Memberships {
+    let memberships =
+        (0..bags.count()).flat_map(|bag| bags.members(bag).map(move |(item, share)| (bag, (item, share))));
+    let (bag, (item, share)) = memberships.unzip();
+    (bags.count(), bag, item, Some(share))
+}
+
 #[pymethods]
 impl PairFunction {
     #[new]
-    fn new(prior: Prior, fields: FieldsInput<'_>, state: StateInput<'_>) -> PyResult<Self> {
+    fn new(prior: Prior, fields: FieldsInput<'_>, state: TrainingData<NamedRows<'_>>) -> PyResult<Self> {
         let (kernel, [utility, generalised], further, context_kernel, margin) = prior;
         let mut prior = PairKernel::new(crate::fit::kernel(&kernel)?, utility, generalised);
         prior.extra_utility_kernel = further.map(|kernel| crate::fit::kernel(&kernel)).transpose()?;
@@ -111,11 +130,13 @@ impl PairFunction {
         prior.contexts = context_kernel.transpose()?;
         let (bases, weights) = fields;
         let bases = bases.into_iter().map(|(rows, basis)| Ok::<_, PyErr>((sample(rows)?, matrix_of(&basis))));
-        let (items, contexts, pairs, rows, curve) = state;
+        let (items, members, contexts, pairs, rows, curve) = state;
+        let (items, bags) = items_and_bags((items, members))?;
         let state = LandmarkParameters {
             bases: bases.collect::<PyResult<_>>()?,
             weights: matrix_of(&weights),
-            items: sample(items)?,
+            items,
+            bags,
             contexts: contexts.map(sample).transpose()?,
             pairs,
             rows,
@@ -127,7 +148,7 @@ impl PairFunction {
     #[allow(clippy::type_complexity, reason = "as pickle has it")]
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Prior, Fields<'py>, TrainingData<'py>))> {
+    ) -> PyResult<(Bound<'py, PyAny>, (Prior, Fields<'py>, TrainingData<Columns<'py>>))> {
         let (py, function) = (slf.py(), &slf.get().0);
         let json = |kernel: &riesz::Kernel| serde_json::to_string(kernel).map_err(refuse);
         let PairKernel {
@@ -142,11 +163,13 @@ impl PairFunction {
         let further = extra_kernel.as_ref().map(json).transpose()?;
         let prior =
             (json(items)?, [*utility, *generalised], further, context_kernel.transpose()?, function.margin);
-        let LandmarkParameters { bases, weights, items, contexts, pairs, rows, curve } = function.state();
+        let LandmarkParameters { bases, weights, items, bags, contexts, pairs, rows, curve } =
+            function.state();
         let bases = bases.iter().map(|(rows, basis)| Ok((columns(py, rows)?, array(py, basis)?)));
         let fields = (bases.collect::<PyResult<_>>()?, array(py, &weights)?);
         let context_rows = contexts.as_ref().map(|table| columns(py, table)).transpose()?;
-        let state = (columns(py, &items)?, context_rows, pairs, rows, curve);
+        let members = bags.as_ref().map(memberships_of);
+        let state = (columns(py, &items)?, members, context_rows, pairs, rows, curve);
         Ok((slf.get_type().into_any(), (prior, fields, state)))
     }
 
@@ -162,26 +185,25 @@ impl PairFunction {
         self.0.context_landmarks().map(Table::rows)
     }
 
-    /// The mean log odds of pairs of rows of `items`, each in its context. If `std` is given, also their
+    /// The mean log odds of pairs of items or of bags, each in its context. If `std` is given, also their
     /// standard deviations, estimated from draws ("draws") or computed exactly ("exact").
     fn log_odds<'py>(
         &self,
         py: Python<'py>,
-        items: NamedRows<'_>,
+        competitors: CompetitorsInput<'_>,
         pairs: Vec<(usize, usize)>,
         contexts: Option<NamedRows<'_>>,
         std: Option<String>,
     ) -> PyResult<Moments<'py>> {
-        let work =
-            move |function: &LandmarkFunction, items: &Table, contexts: Option<&Table>, stop: &AtomicBool| {
+        let (mean, sd) =
+            self.work(py, competitors, contexts, move |function, competitors, contexts, stop| {
                 let (mean, sd) = match std.as_deref() {
-                    None => return Ok((function.log_odds(items, &pairs, contexts)?, None)),
-                    Some("exact") => function.exact_moments(items, &pairs, contexts, stop)?,
-                    Some(_) => function.moments(items, &pairs, contexts)?,
+                    None => return Ok((function.log_odds(competitors, &pairs, contexts)?, None)),
+                    Some("exact") => function.exact_moments(competitors, &pairs, contexts, stop)?,
+                    Some(_) => function.moments(competitors, &pairs, contexts)?,
                 };
                 Ok((mean, Some(sd)))
-            };
-        let (mean, sd) = self.work(py, items, contexts, work)?;
+            })?;
         Ok((mean.into_pyarray(py), sd.map(|sd| sd.into_pyarray(py))))
     }
 
@@ -189,14 +211,15 @@ impl PairFunction {
     fn probabilities<'py>(
         &self,
         py: Python<'py>,
-        items: NamedRows<'_>,
+        competitors: CompetitorsInput<'_>,
         pairs: Vec<(usize, usize)>,
         contexts: Option<NamedRows<'_>>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let class_probabilities = self.work(py, items, contexts, move |function, items, contexts, _| {
-            function.probabilities(items, &pairs, contexts)
-        })?;
-        array(py, &class_probabilities)
+        let work = move |function: &LandmarkFunction,
+                         competitors: Competitors<'_>,
+                         contexts: Option<&Table>,
+                         _: &_| { function.probabilities(competitors, &pairs, contexts) };
+        array(py, &self.work(py, competitors, contexts, work)?)
     }
 }
 
@@ -204,16 +227,19 @@ impl PairFunction {
     fn work<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        items: NamedRows<'_>,
+        competitors: CompetitorsInput<'_>,
         contexts: Option<NamedRows<'_>>,
-        work: impl FnOnce(&LandmarkFunction, &Table, Option<&Table>, &AtomicBool) -> riesz::Result<T>
+        work: impl FnOnce(&LandmarkFunction, Competitors<'_>, Option<&Table>, &AtomicBool) -> riesz::Result<T>
         + Send
         + 'static,
     ) -> PyResult<T> {
-        let (items, contexts) = (sample(items)?, contexts.map(sample).transpose()?);
+        let ((items, bags), contexts) = (items_and_bags(competitors)?, contexts.map(sample).transpose()?);
         let (function, stop) = (self.0.clone(), Arc::new(AtomicBool::new(false)));
         let worker_stop = stop.clone();
-        let work = move || work(&function, &items, contexts.as_ref(), &worker_stop);
+        let work = move || {
+            let competitors = Competitors { items: &items, bags: bags.as_ref() };
+            work(&function, competitors, contexts.as_ref(), &worker_stop)
+        };
         interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)
     }
 }
@@ -238,7 +264,7 @@ pub struct FittedLandmarks {
     unknown_contexts: f64,
 }
 
-/// Fits a model to duels among items through landmarks.
+/// Fits a model to duels among items or bags through landmarks.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn fit_landmarks(
@@ -256,12 +282,15 @@ pub fn fit_landmarks(
     let items = sample(items)?;
     let mut process = process(kernel, form, &items)?;
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
-    let (items, duels) = circumstances.between_items(&mut process, items, duels)?;
+    let PreparedDuels { items, bags, duels } = circumstances.prepare(&mut process, items, duels)?;
     let stop = process.stop.clone();
     let (landmarks, context_landmarks, tuning_pairs, draws, tolerance) = sizes;
     let process = LandmarkProcess { process, landmarks, context_landmarks, tuning_pairs, draws, tolerance };
-    let fit = interruptible(py, &Threads::per_core(), &stop, move || process.fit(&items, &duels))?
-        .map_err(raise)?;
+    let work = move || match &bags {
+        Some(bags) => process.fit_bags(&items, bags, &duels),
+        None => process.fit(&items, &duels),
+    };
+    let fit = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let prior = FittedPrior::from_kernel(&fit.function.prior, fit.function.margin)?;
     let (model, no_model_reason) = match fit.model {
         Ok(model) => {

@@ -38,6 +38,7 @@ from .._explaining.explanation import NO_COVARIANCE, Explanation
 from .._explaining.protected_features import players
 from .._models.average import ModelAverage
 from .._models.expansion import Expansion, write
+from ._bag_duels import BagDuels
 from ._bradley_terry import ABILITIES, fit_abilities
 from ._choices import numbers_of_labels, predicted_choices, read_choices
 from ._duel_contexts import (
@@ -127,7 +128,8 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         Number of items that are landmarks, for many duels: no matrix between all pairs is needed. "all", or
         at least the number of items, makes no approximation: the posterior mean is that of the dense process.
         ``None`` uses the dense process. "auto" uses 250 landmarks if there are more than 2,000 distinct
-        pairs, except with bags or with ``inference="bound"``, which landmarks do not support.
+        pairs, except with ``inference="bound"``, which landmarks do not support. With bags the landmarks are
+        items, and the features of a bag are the means of those of its members.
     n_context_landmarks : int, default 32
         With landmarks: number of landmark contexts among the distinct contexts. There is no approximation if
         there are at most this many contexts. Users who are not landmarks have no effect of their own.
@@ -364,7 +366,7 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         prior: Any
         table, tune = (names, levels, rows), self.optimizer is not None
         n_landmarks = self._most_landmarks(
-            left, right, None if context_input is None else context_input[1][2], bags is not None, not names
+            left, right, None if context_input is None else context_input[1][2], not names
         )
         reason = None if n_landmarks is None else "models through landmarks are not averaged"
         samples = None
@@ -604,16 +606,16 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _most_landmarks(
-        self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, bags: bool, names_only: bool
+        self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, names_only: bool
     ) -> int | None:
         """Returns the number of landmarks; ``None`` for the dense process."""
-        unknown = ["members"] * bags + ["inference"] * (self.inference == "bound")
-        if self.n_landmarks is None or (self.n_landmarks == "auto" and (unknown or names_only)):
+        is_bound = self.inference == "bound"
+        if self.n_landmarks is None or (self.n_landmarks == "auto" and (is_bound or names_only)):
             return None
-        if unknown:
+        if is_bound:
             raise ValueError(
-                f"n_landmarks = {self.n_landmarks!r}: they do not support {', '.join(unknown)}: give "
-                "n_landmarks=None, or leave these out"
+                f"n_landmarks = {self.n_landmarks!r}: landmarks do not support inference='bound': give "
+                "n_landmarks=None, or leave the inference out"
             )
         if self.n_landmarks == "auto":
             pair_columns = [
@@ -704,20 +706,20 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
     def _pairs(
         self, left: Any, right: Any, **circumstances: Any
     ) -> tuple[tuple, list[tuple[int, int]], tuple | None]:
-        """Returns the distinct items, pairs of them, and their contexts, as the landmark model takes
-        duels."""
+        """Returns the distinct items (without bags), pairs of them, and their contexts, as the landmark model
+        takes duels."""
         codes, (names, levels) = self._codes(left, right, **circumstances), self._item_columns()
         stacked = np.vstack([codes[:, : len(names)], codes[:, len(names) : 2 * len(names)]])
         items, item_numbers = np.unique(stacked, axis=0, return_inverse=True)
         first, second = np.split(item_numbers.ravel(), 2)
-        contexts = None
-        if self._contexts is not None:
-            contexts = (
-                self._contexts.names,
-                self._contexts.levels,
-                np.ascontiguousarray(codes[:, 2 * len(names) :]),
-            )
-        return (names, levels, items), list(zip(first.tolist(), second.tolist())), contexts
+        contexts = self._context_table(codes[:, 2 * len(names) :])
+        return ((names, levels, items), None), list(zip(first.tolist(), second.tolist())), contexts
+
+    def _context_table(self, codes: np.ndarray | None) -> tuple | None:
+        """Returns rows of contexts as the landmark model takes them, if it has contexts."""
+        if self._contexts is None:
+            return None
+        return self._contexts.names, self._contexts.levels, np.ascontiguousarray(codes, dtype=float)
 
     def _item_columns(self) -> tuple[list[str], list[list[str] | None]]:
         """Returns names and levels of an item's columns, including home and its name."""
@@ -1245,9 +1247,10 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         are means of the values of the duels between members, weighted by membership, and add up to the bags'
         log odds. ``options`` are those of :meth:`explain`, without covariances, which are not known between
         duels. Time and memory are proportional to the number of pairs of members."""
-        rows, place, share, named = self._member_pairs(items, members, duels, contexts, users, "explain_bags")
+        bag_duels = self._bag_duels(items, members, duels, contexts, users, "explain_bags")
+        rows, place, share = bag_duels.between_members()
         options |= {"shares": (place.tolist(), share.tolist()), "contexts": absent_contexts}
-        return self._explain_rows(self._spelled(rows), background, named, game=game, **options)
+        return self._explain_rows(self._spelled(rows), background, bag_duels.names(), game=game, **options)
 
     def _background_rows(self, background: Any, game: str) -> Any:
         """Returns items in the model's columns, not at home and without an ability."""
@@ -1273,34 +1276,39 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
         """Predicts duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`. Returns
         the log odds that the left bag wins (the mean over pairs of members, none of them at home), their
         standard deviation, and probabilities as :meth:`predict_proba`. New items of a bag have one ability
-        in common. Time and memory are proportional to the number of pairs of
-        members."""
-        rows, duel_number, share, (left, _) = self._member_pairs(
-            items, members, duels, contexts, users, "predict_bags"
-        )
+        in common. Time and memory are proportional to the number of pairs of members. With landmarks the
+        memory is proportional to the number of members, and standard deviations are estimated from
+        ``n_samples`` draws, as in :meth:`decision_function`."""
+        bag_duels = self._bag_duels(items, members, duels, contexts, users, "predict_bags")
+        if self._function is not None:
+            rows, bags, pairs = bag_duels.between_bags()
+            query = ((*self._item_columns(), rows), bags), pairs, self._context_table(bag_duels.contexts)
+            mean, sd = self._function.log_odds(*query, "draws")
+            return mean, sd, self._function.probabilities(*query)
+        rows, duel_number, share = bag_duels.between_members()
         parts = self._averaged()._parts()
         weights = np.array([weight for weight, _ in parts])
         places, shares = duel_number.tolist(), share.tolist()
-        sums = [_core.predict_sums(part, rows, places, shares, len(left)) for _, part in parts]
+        count = len(bag_duels.left)
+        sums = [_core.predict_sums(part, rows, places, shares, count) for _, part in parts]
         means = np.array([mean[:, 0] for mean, _, _ in sums])
         deviations = np.array([std[:, 0] for _, std, _ in sums])
         mean = weights @ means
         probabilities = np.tensordot(weights, np.array([part for _, _, part in sums]), 1)
         return mean, np.sqrt(weights @ (deviations**2 + (means - mean) ** 2)), probabilities
 
-    def _member_pairs(
+    def _bag_duels(
         self, items: Any, members: Any, duels: Any, contexts: Any, users: Any, label: str
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[list[str], list[str]]]:
-        """Returns duels between members of bags as rows of numbers, the number and share of each row's bag
-        duel, and the names of the bags on either side."""
+    ) -> BagDuels:
+        """Reads duels between bags of items, none of which is at home."""
         check_is_fitted(self, "classes_")
-        if self._function is not None or self._form in ABILITIES:
+        if self._form in ABILITIES:
             raise ValueError(
-                f"{label}: landmarks and models of abilities have no bags: fit a process with "
-                "n_landmarks=None"
+                f"{label}: models of abilities have no bags: fit the model 'nested', 'utility' or "
+                "'generalised'"
             )
         rows = self._items(items, "items")
-        # Nobody is at home, and new items on the right differ from those on the left.
+        # New items on the right differ from those on the left.
         further = [np.zeros((len(rows), 1))] * self._has_home
         sides = [[rows, *further], [rows, *further]]
         if self._known is not None:
@@ -1308,39 +1316,21 @@ class PreferenceClassifier(ClassifierMixin, BaseEstimator):
                 sides, self._known.codes_of_sides((items, items), (rows, rows), apart=True)
             ):
                 side.append(codes)
-        left_rows, right_rows = (np.hstack(side) for side in sides)
         bag_names, bag, item, weight = memberships(members, items, len(rows))
         left, right = bags_of(duels, bag_names)
-        members_of_bag: list[list[tuple[int, float]]] = [[] for _ in bag_names]
-        for k, (b, i) in enumerate(zip(bag, item)):
-            members_of_bag[b].append((i, 1.0 if weight is None else weight[k]))
-        total = [sum(share for _, share in group) for group in members_of_bag]
-        pairs = [
-            (d, i, j, m * q / (total[a] * total[b]))
-            for d, (a, b) in enumerate(zip(left, right))
-            for i, m in members_of_bag[a]
-            for j, q in members_of_bag[b]
-        ]
-        duel_number, first, second, share = (np.array(column) for column in zip(*pairs))
-        blocks = [left_rows[first], right_rows[second]]
+        context_rows = None
         if self._contexts is not None:
             context_rows = self._contexts.rows(contexts, users)
             if len(context_rows) not in (1, len(left)):
                 raise ValueError(
                     f"contexts and users have {len(context_rows)} rows, but there are {len(left)} duels: "
-                    f"one a "
-                    "duel, or one for all"
+                    "one a duel, or one for all"
                 )
-            blocks.append(np.broadcast_to(context_rows, (len(left), context_rows.shape[1]))[duel_number])
+            context_rows = np.broadcast_to(context_rows, (len(left), context_rows.shape[1]))
         elif contexts is not None or users is not None:
             raise ValueError("contexts and users: the model was fitted on duels without them")
-        rows = np.ascontiguousarray(np.hstack(blocks), dtype=float)
-        return (
-            rows,
-            duel_number,
-            share,
-            ([str(bag_names[a]) for a in left], [str(bag_names[b]) for b in right]),
-        )
+        side_rows = np.hstack(sides[0]), np.hstack(sides[1])
+        return BagDuels(side_rows, bag_names, bag, item, weight, left, right, context_rows)
 
     def _items_of_names(self, items: Any, label: str) -> Any:
         """Returns the rows of the fit's items for texts that are labels of their index; other items

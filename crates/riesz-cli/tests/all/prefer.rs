@@ -448,6 +448,18 @@ fn duels_of_bags_average_over_members() {
     );
     let (words, _) = place.good(why);
     assert!(words.starts_with("A beats B with probability 0."), "{words}");
+    // With all items as landmarks the log odds and their values are the same, in a file without a posterior.
+    let fit = "prefer fit items.csv games.csv --members members.csv --no-tuning --landmarks";
+    place.good(&format!("{fit} all -o l.riesz"));
+    let (table, note) =
+        place.good("prefer predict l.riesz items.csv --members members.csv --left A --right B");
+    let log_odds: f64 = table.lines().nth(1).unwrap().split(',').nth(2).unwrap().parse().unwrap();
+    assert!((log_odds - cells[0]).abs() < 1e-5 && note.contains("holds no posterior"), "{log_odds} {note}");
+    place.good(&format!("{} -o landmarks.json", why.replace("b.riesz", "l.riesz")));
+    let landmarks = saved_explanation(&place, "landmarks.json");
+    assert!(landmarks.values.iter().zip(&bags.values).all(|(a, b)| (a - b).abs() < 1e-5));
+    place.good(&format!("{fit} 3 -o l.riesz"));
+    place.bad(&format!("{fit} 3 --home winner -o w.riesz"), "--members cannot be used with --home");
     let fit = "prefer fit items.csv games.csv -o w.riesz --members";
     place.bad(&format!("{fit} members.csv --ability"), "--members cannot be used with");
     place.bad(&format!("{fit} items.csv"), "members needs the columns 'bag' and 'item'");

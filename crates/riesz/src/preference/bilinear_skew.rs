@@ -16,7 +16,9 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
+use super::duels::Duels;
 use super::pair_kernel::Pair;
+use super::teams::ItemBags;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::gp::likelihood::{Likelihood, LikelihoodTerms};
@@ -35,7 +37,8 @@ const MAX_PRODUCTS: usize = 2000;
 /// draws.
 const DRAW_TOLERANCE: f64 = 1e-2;
 
-/// Features of items and contexts.
+/// Features of items and contexts. With bags in place of items, each feature of a bag is the mean of those of
+/// its members, weighted by their shares.
 pub(super) struct SkewFeatures {
     /// f, items × q; q is 0 without a generalised part.
     pub items: Matrix,
@@ -52,6 +55,15 @@ pub(super) struct SkewFeatures {
 pub(super) struct ComparedPairs {
     pub pairs: Vec<Pair>,
     pub contexts: Vec<usize>,
+}
+
+impl ComparedPairs {
+    /// Returns the compared pairs of duels.
+    pub fn of_duels(duels: &Duels) -> Self {
+        let pairs = duels.pairs().to_vec();
+        let contexts = duels.contexts().map_or_else(|| vec![0; pairs.len()], |c| c.rows.clone());
+        Self { pairs, contexts }
+    }
 }
 
 /// The weights of a skew-symmetric function.
@@ -112,6 +124,16 @@ dispatch! {
 }
 
 impl SkewFeatures {
+    /// Returns the features of bags of these items. Cost O(memberships (q + p)).
+    pub fn of_bags(self, bags: &ItemBags) -> Result<Self> {
+        Ok(Self {
+            items: bags.means(&self.items),
+            utilities: bags.means(&self.utilities),
+            item_effects: bags.mean_columns(&self.item_effects)?,
+            contexts: self.contexts,
+        })
+    }
+
     /// Returns weights of 0.
     pub fn zeros(&self) -> SkewWeights {
         let (q, contexts) = (self.items.cols(), self.contexts.cols());
@@ -326,9 +348,6 @@ impl<'d> SkewModel<'d> {
     /// diagonal matrix of `curvature`. The norm of the residual is at most `tolerance` times that of b.
     /// Returns x and the number of products with the matrix.
     ///
-    /// `bᵀx` never exceeds the exact value and is at most `tolerance² bᵀb` below it. The difference is the
-    /// squared error of x in the norm of the Hessian, whose eigenvalues are at least 1.
-    ///
     /// # Errors
     /// As [`mode`](Self::mode).
     pub fn solve(
@@ -365,6 +384,25 @@ impl<'d> SkewModel<'d> {
             change,
             remedy: "lower the kernel's scale, or take fewer landmarks",
         })
+    }
+
+    /// Returns `bᵀ H⁻¹ b` for the Hessian `H = I + ΨᵀWΨ`, from the solution x of `H x = b` as `2 bᵀx - xᵀHx`.
+    /// This never exceeds the exact value and is at most `tolerance² bᵀb` below it: the difference is the
+    /// squared error of x in the norm of the Hessian, whose eigenvalues are at least 1. (That of `bᵀx` would
+    /// be larger, because conjugate gradients lose their orthogonality to rounding errors.)
+    ///
+    /// # Errors
+    /// As [`mode`](Self::mode).
+    pub fn inverse_quadratic_form(
+        &self,
+        curvature: &[f64],
+        b: &SkewWeights,
+        tolerance: f64,
+        stop: &AtomicBool,
+    ) -> Result<f64> {
+        let (x, _) = self.solve(curvature, b, tolerance, stop)?;
+        let weighted_squares: f64 = self.log_odds(&x).iter().zip(curvature).map(|(g, w)| w * g * g).sum();
+        Ok((2.0 * b.inner_product(&x) - x.inner_product(&x) - weighted_squares).max(0.0))
     }
 
     /// Returns the inverse of the Hessian's diagonal under two independence assumptions. Contexts are

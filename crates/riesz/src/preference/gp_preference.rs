@@ -10,9 +10,9 @@ use super::duels::Duels;
 use super::fair_preferences::{self, FairPreferences};
 use super::hyperparameters::PreferenceHyperParameters;
 use super::low_rank::PairFeatures;
-use super::observed_duels::ObservedDuels;
+use super::observed_duels::{ObservedDuels, UsedDuels};
 use super::pair_kernel::{self, ItemGrams, Pair, PairKernel, default_kernel, wide_rows};
-use super::teams::ItemBags;
+use super::teams::{Competitors, ItemBags};
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result, sized};
 use crate::fit::Penalty;
@@ -194,7 +194,7 @@ impl PreferenceProcess {
     /// [`Error::Parameter`], [`Error::Shape`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`];
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<PreferenceFit> {
-        self.fit_after(None, items, duels)
+        self.fit_after(None, items.into(), duels)
     }
 
     /// Fits as [`fit`](Self::fit) does, with tuning that starts at the optimum for a subset of the duels, so
@@ -202,22 +202,13 @@ impl PreferenceProcess {
     pub(super) fn fit_after(
         &self,
         tuning_subset: Option<&Duels>,
-        items: &Table,
+        competitors: Competitors<'_>,
         duels: &Duels,
     ) -> Result<PreferenceFit> {
-        self.check(&ObservedDuels::new(items, duels))?;
-        // Items without duels contain no information.
-        let without_unused_items = |duels: &Duels| {
-            let (with_duels, duels) = duels.without_unused_items();
-            (items.select_rows(&with_duels), duels)
-        };
-        let optimum = tuning_subset.filter(|_| self.tune).map(|subset| {
-            let (items, duels) = without_unused_items(subset);
-            self.tune(&ObservedDuels::new(&items, &duels))
-        });
-        let optimum = optimum.transpose()?;
-        let (items, duels) = without_unused_items(duels);
-        self.fit_data(&ObservedDuels::new(&items, &duels), optimum.as_ref())
+        self.check(&ObservedDuels::between(competitors, duels))?;
+        let tune = |subset: &Duels| self.tune(&UsedDuels::select(competitors, subset)?.data());
+        let optimum = tuning_subset.filter(|_| self.tune).map(tune).transpose()?;
+        self.fit_data(&UsedDuels::select(competitors, duels)?.data(), optimum.as_ref())
     }
 
     /// Fits the process to duels between bags of the rows of `items`. The model is one of pairs of items,
@@ -227,7 +218,7 @@ impl PreferenceProcess {
     /// # Errors
     /// As [`fit`](Self::fit).
     pub fn fit_bags(&self, items: &Table, bags: &ItemBags, duels: &Duels) -> Result<PreferenceFit> {
-        self.fit_data(&ObservedDuels::of_bags(items, bags, duels), None)
+        self.fit_after(None, (items, bags).into(), duels)
     }
 
     /// Returns the posterior averaged over `draws` draws of the hyper-parameters, by importance sampling from
@@ -264,7 +255,7 @@ impl PreferenceProcess {
         duels: &Duels,
         draws: usize,
     ) -> Result<PosteriorMixture<PreferenceFit>> {
-        self.average_data(tuned, &ObservedDuels::of_bags(items, bags, duels), draws)
+        self.average_data(tuned, &ObservedDuels::between((items, bags).into(), duels), draws)
     }
 
     /// Fits the process to choices between the rows of `items`. The model is one of the log odds of duels,
@@ -631,7 +622,7 @@ impl PreferenceProcess {
         duels: &Duels,
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
-        self.log_marginal_likelihood_of(&ObservedDuels::of_bags(items, bags, duels), theta)
+        self.log_marginal_likelihood_of(&ObservedDuels::between((items, bags).into(), duels), theta)
     }
 
     fn log_marginal_likelihood_of(&self, data: &ObservedDuels<'_>, theta: &[f64]) -> Result<(f64, Vec<f64>)> {

@@ -69,4 +69,4 @@ pub use pref_shap::{explain, explain_average, probability_better};
 pub use rankability::{
     CyclicTriad, ELO_MEAN, ELO_PER_LOG_ODDS, EloRating, Hodge, Rankability, RankingRequest,
 };
-pub use teams::ItemBags;
+pub use teams::{Competitors, ItemBags};

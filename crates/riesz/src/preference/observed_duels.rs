@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::choices::PairChoices;
 use super::duels::Duels;
 use super::pair_kernel::{ItemGrams, Pair, PairKernel, wide_rows_in};
-use super::teams::ItemBags;
+use super::teams::{Competitors, ItemBags};
 use crate::error::Result;
 use crate::fit::Penalty;
 use crate::gp::inference::Inference;
@@ -28,6 +28,31 @@ pub(super) struct ObservedDuels<'d> {
     pub duels: &'d Duels,
     /// The likelihood of choices, instead of that of the outcomes of `duels`.
     pub choices: Option<&'d ChoiceLikelihood>,
+}
+
+/// Duels without the items and bags that have none, which contain no information.
+pub(super) struct UsedDuels {
+    items: Table,
+    bags: Option<ItemBags>,
+    duels: Duels,
+}
+
+impl UsedDuels {
+    /// Selects the competitors that have duels.
+    pub fn select(competitors: Competitors<'_>, duels: &Duels) -> Result<Self> {
+        let (used, duels) = duels.without_unused_items();
+        let (used, bags) = match competitors.bags {
+            None => (used, None),
+            Some(bags) => bags.select(&used).map(|(items, bags)| (items, Some(bags)))?,
+        };
+        Ok(Self { items: competitors.items.select_rows(&used), bags, duels })
+    }
+
+    /// Returns the data of a model.
+    pub fn data(&self) -> ObservedDuels<'_> {
+        let competitors = Competitors { items: &self.items, bags: self.bags.as_ref() };
+        ObservedDuels::between(competitors, &self.duels)
+    }
 }
 
 /// The posterior mode of the log odds of the compared pairs, as in
@@ -78,9 +103,9 @@ impl<'d> ObservedDuels<'d> {
         Self { items, bags: None, duels, choices: None }
     }
 
-    /// Returns duels between bags of the rows of `items`.
-    pub fn of_bags(items: &'d Table, bags: &'d ItemBags, duels: &'d Duels) -> Self {
-        Self { bags: Some(bags), ..Self::new(items, duels) }
+    /// Returns duels between items or bags.
+    pub fn between(competitors: Competitors<'d>, duels: &'d Duels) -> Self {
+        Self { bags: competitors.bags, ..Self::new(competitors.items, duels) }
     }
 
     /// Returns choices between the rows of `items`.
@@ -144,14 +169,12 @@ impl<'d> ObservedDuels<'d> {
     /// occurs with both signs.
     pub fn support_pairs(&self) -> Result<(Table, Vec<SparseWeights>)> {
         let duels = self.duels;
-        let members = |side: usize| -> Vec<(usize, f64)> {
-            self.bags.map_or_else(|| vec![(side, 1.0)], |bags| bags.members(side).collect())
-        };
+        let competitors = Competitors { items: self.items, bags: self.bags };
         let mut first_points: BTreeMap<(Pair, usize), usize> = BTreeMap::new();
         let mut shares_by_pair: Vec<Vec<((Pair, usize), f64)>> = Vec::new();
         for (i, &(l, r)) in duels.pairs().iter().enumerate() {
             let context = duels.contexts().map_or(0, |c| c.rows[i]);
-            let (left, right) = (members(l), members(r));
+            let (left, right) = (competitors.members(l), competitors.members(r));
             let pairs = left.iter().flat_map(|a| right.iter().map(move |b| (*a, *b)));
             // An item does not meet itself.
             let pairs = pairs.filter(|((a, _), (b, _))| a != b).map(|((a, m), (b, q))| {

@@ -195,7 +195,7 @@ impl PairKernel {
     }
 
     /// Returns the covariance of two pairs, without the factor of their contexts.
-    fn pair_covariance(&self, grams: &ItemGrams, p: Pair, q: Pair) -> f64 {
+    pub(super) fn pair_covariance(&self, grams: &ItemGrams, p: Pair, q: Pair) -> f64 {
         let quad = ItemQuad::from_gram(&grams.items, p, q);
         let extra_utility = grams
             .extra_utility_kernel

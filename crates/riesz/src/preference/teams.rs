@@ -3,6 +3,8 @@
 //! members' shares m. The kernel matrix of bags is therefore `M K Mᵀ`, where K is that of items, and the
 //! model is again one of pairs of items.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::pair_kernel::{Pair, wide_rows_in};
 use crate::error::{Error, Result, sized};
 use crate::linalg::{Matrix, Sparse};
@@ -21,6 +23,66 @@ use crate::table::Table;
 pub struct ItemBags {
     /// Items × bags; columns sum to 1.
     members: Sparse,
+}
+
+/// The competitors in duels: the rows of a table of items, or bags of these rows. Arguments of the type
+/// `impl Into<Competitors>` are the table of items, or the pair of this table and the bags.
+#[derive(Debug, Clone, Copy)]
+pub struct Competitors<'a> {
+    /// The items.
+    pub items: &'a Table,
+    /// The bags of these items, if duels are between bags.
+    pub bags: Option<&'a ItemBags>,
+}
+
+impl<'a> From<&'a Table> for Competitors<'a> {
+    fn from(items: &'a Table) -> Self {
+        Self { items, bags: None }
+    }
+}
+
+impl<'a> From<(&'a Table, &'a ItemBags)> for Competitors<'a> {
+    fn from((items, bags): (&'a Table, &'a ItemBags)) -> Self {
+        Self { items, bags: Some(bags) }
+    }
+}
+
+impl Competitors<'_> {
+    /// Returns the number of bags, or of items if there are no bags.
+    pub fn count(&self) -> usize {
+        self.bags.map_or(self.items.rows(), ItemBags::count)
+    }
+
+    /// Returns the items of a competitor and their shares.
+    ///
+    /// # Panics
+    /// If it is a bag that does not exist.
+    pub(super) fn members(&self, competitor: usize) -> Vec<(usize, f64)> {
+        self.bags.map_or_else(|| vec![(competitor, 1.0)], |bags| bags.members(competitor).collect())
+    }
+
+    /// Returns for each item its sum of the competitors' numbers, of which a bag's members have shares.
+    pub(super) fn sums_of_items(&self, of_competitors: Vec<f64>) -> Vec<f64> {
+        match self.bags {
+            None => of_competitors,
+            Some(bags) => bags.sums_of_items(&of_competitors),
+        }
+    }
+
+    /// Checks that bags consist of these items, and that the competitors of all pairs exist.
+    pub(super) fn check(&self, pairs: &[Pair]) -> Result<()> {
+        if let Some(bags) = self.bags {
+            sized("the table of items", "rows", bags.items(), self.items.rows(), "one per item of the bags")?;
+        }
+        let (noun, count) = (if self.bags.is_some() { "bag" } else { "item" }, self.count());
+        match pairs.iter().flat_map(|&(l, r)| [l, r]).find(|number| *number >= count) {
+            None => Ok(()),
+            Some(number) => {
+                let allowed = format!("there are {count} {noun}s, numbered from 0");
+                Err(Error::parameter(noun, number, allowed))
+            }
+        }
+    }
 }
 
 impl ItemBags {
@@ -90,6 +152,44 @@ impl ItemBags {
     /// If the bag does not exist.
     pub fn members(&self, bag: usize) -> impl Iterator<Item = (usize, f64)> {
         self.members.column(bag)
+    }
+
+    /// Returns the mean rows `M F` (bags × q) of the rows F (items × q) of the members.
+    pub(super) fn means(&self, rows: &Matrix) -> Matrix {
+        self.members.transpose_times(rows)
+    }
+
+    /// Returns the mean columns (levels × bags) of the columns (levels × items) of the members. Each level
+    /// occurs at most once in a column.
+    pub(super) fn mean_columns(&self, columns: &Sparse) -> Result<Sparse> {
+        let mean_column = |bag: usize| {
+            let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
+            for (item, share) in self.members(bag) {
+                columns.column(item).for_each(|(level, v)| *sums.entry(level).or_default() += share * v);
+            }
+            sums
+        };
+        Sparse::from_columns(columns.rows(), (0..self.count()).map(mean_column))
+    }
+
+    /// Returns for each item the sum over the bags of its share times the bag's number, `Mᵀ v`: the adjoint
+    /// of taking means.
+    fn sums_of_items(&self, of_bags: &[f64]) -> Vec<f64> {
+        let mut sums = vec![0.0; self.items()];
+        for (bag, value) in of_bags.iter().enumerate() {
+            self.members(bag).for_each(|(item, share)| sums[item] += share * value);
+        }
+        sums
+    }
+
+    /// Returns the items of these bags, ascending, and the bags with the numbers of these items.
+    pub(super) fn select(&self, bags: &[usize]) -> Result<(Vec<usize>, Self)> {
+        let members = || bags.iter().map(|&bag| self.members(bag));
+        let items: BTreeSet<usize> = members().flatten().map(|(item, _)| item).collect();
+        let new_indices: BTreeMap<usize, usize> = items.iter().copied().zip(0..).collect();
+        let columns = members().map(|bag| bag.map(|(item, share)| (new_indices[&item], share)));
+        let members = Sparse::from_columns(items.len(), columns)?;
+        Ok((items.into_iter().collect(), Self { members }))
     }
 
     /// Returns `M K Mᵀ` (bags × bags) for a matrix K (items × items).

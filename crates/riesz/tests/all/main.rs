@@ -69,6 +69,7 @@ mod powers;
 mod preference;
 mod preference_evaluation;
 mod preference_explain;
+mod preference_landmark_bags;
 mod preference_landmarks;
 mod preference_orders;
 mod preference_sampled;

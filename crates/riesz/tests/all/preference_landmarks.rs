@@ -23,7 +23,7 @@ fn landmarks(utility: f64, generalised: f64, landmarks: usize, draws: usize) -> 
 
 /// Returns features of rows by column, whose inner products are the Nyström approximation of a kernel by
 /// these landmarks. They use the symmetric root, while the library uses the triangular one.
-fn roots(kernel: &dyn Fn(&[f64], &[f64]) -> f64, z: &Table, rows: &Table) -> Vec<Vec<f64>> {
+pub fn roots(kernel: &dyn Fn(&[f64], &[f64]) -> f64, z: &Table, rows: &Table) -> Vec<Vec<f64>> {
     let q = z.rows();
     let between = |x: &Table| Mat::from_fn(q, x.rows(), |i, j| kernel(&z.row(i), &x.row(j)));
     let eigen = between(z).self_adjoint_eigen(Side::Lower).unwrap();
@@ -31,7 +31,7 @@ fn roots(kernel: &dyn Fn(&[f64], &[f64]) -> f64, z: &Table, rows: &Table) -> Vec
     (0..q).map(|j| (0..rows.rows()).map(|i| features[(j, i)]).collect()).collect()
 }
 
-fn linear(q: usize) -> Kernel {
+pub fn linear(q: usize) -> Kernel {
     Linear { columns: (0..q).collect(), center: vec![0.0; q], scale: vec![1.0; q] }.into()
 }
 

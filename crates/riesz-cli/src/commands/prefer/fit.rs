@@ -98,7 +98,7 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Pre
     let (source, count) = (items.names.source.clone(), items.names.ids.len());
     let prepared = match teams {
         None => learn.prepare(args.model, &further.effects, &items, &duels_read, seed)?,
-        Some(teams) => learn.prepare_bags(args.model, further, items, teams, &duels_read, seed)?,
+        Some(teams) => learn.prepare_bags(args.model, &further.effects, items, teams, &duels_read, seed)?,
     };
     Ok((source, count, prepared))
 }
@@ -147,7 +147,6 @@ fn fit_duels(args: &Args, seed: u64, console: &Console) -> Result<FittedItems> {
     if let Some(max_landmarks) =
         args.further.max_landmarks(&prepared.duels).filter(|_| args.model != Model::Linear)
         && args.further.landmarks.is_none()
-        && prepared.bags.is_none()
         && !abilities_only
     {
         console.note(format!(

@@ -421,19 +421,18 @@ impl Learn {
     pub fn prepare_bags(
         &self,
         model: Model,
-        further: &Further,
+        effects: &EffectArgs,
         items: Items,
         teams: Teams,
         duels_read: &IndexedDuels,
         seed: u64,
     ) -> Result<PreparedDuels> {
-        if further.effects.ability
+        if effects.ability
             || duels_read.home.is_some()
-            || further.landmarks.is_some()
             || matches!(model, Model::Linear | Model::BradleyTerry)
         {
-            let reason = "--members cannot be used with --home, --ability, --landmarks, --model linear or \
-                          bradley-terry: leave them out";
+            let reason = "--members cannot be used with --home, --ability, --model linear or bradley-terry: \
+                          leave them out";
             return Err(Failure::input(reason));
         }
         if items.table.width() == 0 {
@@ -443,13 +442,8 @@ impl Learn {
         }
         let mut process = self.process(model, &items.table, seed)?;
         let count = teams.names.ids.len();
-        let duels = self.duels_in(
-            &mut process,
-            &further.effects,
-            count,
-            (&duels_read.left, &duels_read.right),
-            duels_read,
-        )?;
+        let duels =
+            self.duels_in(&mut process, effects, count, (&duels_read.left, &duels_read.right), duels_read)?;
         Ok(PreparedDuels { items: items.table, bags: Some(teams.bags), duels, process, abilities: None })
     }
 
@@ -514,14 +508,17 @@ impl Further {
         }
         // Abilities alone are independent, so landmarks tell nothing about other items.
         let related = process.prior.utility_variance + process.prior.generalised_variance > 0.0;
-        let max_landmarks =
-            self.max_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
+        let max_landmarks = self.max_landmarks(&duels).filter(|_| related || self.landmarks.is_some());
         learn.check_samples(max_landmarks.is_some())?;
         if let Some(landmarks) = max_landmarks {
             let context_landmarks = self.context_landmarks;
             let landmark_process = LandmarkProcess::new(process.clone());
-            let fit = LandmarkProcess { landmarks, context_landmarks, draws: 0, ..landmark_process }
-                .fit(&items, &duels)?;
+            let landmark_process =
+                LandmarkProcess { landmarks, context_landmarks, draws: 0, ..landmark_process };
+            let fit = match &bags {
+                Some(bags) => landmark_process.fit_bags(&items, bags, &duels)?,
+                None => landmark_process.fit(&items, &duels)?,
+            };
             match fit.model {
                 Ok(model) => return Ok(Fitted::single(model, None, fit.warnings)),
                 Err(reason) if self.landmarks.is_some() => {

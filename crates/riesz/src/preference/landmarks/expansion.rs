@@ -5,7 +5,10 @@
 //! interpolation weights, k_l the kernels of item l with the landmarks, and s_e² and s_u² the variances of
 //! the generalised and utility parts. Then `g(l, r, u) = Σ_c k(u, c) [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l -
 //! k_r)ᵀ Pᵀ M_c 1]`, where the skew matrix M_c (items × items) has `α R_uc` at each compared pair (l, r) and
-//! minus this at (r, l).
+//! minus this at (r, l). For duels between bags with shares B (bags × items) it is `Bᵀ M_c B`, where M_c is
+//! the skew matrix of bags, so the expansion is again over pairs of landmarks.
+
+use std::borrow::Cow;
 
 use super::feature_maps::{ExtraUtility, LandmarkInterpolation, PreferenceFeatureMaps};
 use crate::error::Result;
@@ -16,6 +19,7 @@ use crate::model_card::CardEntry;
 use crate::preference::bilinear_skew::ComparedPairs;
 use crate::preference::comparison_graph::add_differences;
 use crate::preference::pair_kernel::{self, Pair, PairKernel, wide_rows_in};
+use crate::preference::teams::Competitors;
 use crate::table::{ColumnKind, Table};
 
 /// The largest number of cells of an expansion's points: 512 MB.
@@ -45,12 +49,13 @@ impl PreferenceFeatureMaps {
         &self,
         prior: &PairKernel,
         margin: Option<f64>,
-        items: &Table,
+        competitors: Competitors<'_>,
         interpolation: &LandmarkInterpolation,
         compared: &ComparedPairs,
         alpha: &[f64],
         card: Vec<CardEntry>,
     ) -> Result<std::result::Result<KernelExpansion, &'static str>> {
+        let items = competitors.items;
         let context_landmarks = self.contexts.as_ref().map(|context_map| &context_map.landmarks);
         let contexts = context_landmarks.map_or(1, Table::rows);
         let level_count = |utility: &ExtraUtility| {
@@ -78,7 +83,7 @@ impl PreferenceFeatureMaps {
             let terms = alpha.iter().zip(&compared.contexts);
             let slopes: Vec<f64> =
                 terms.map(|(a, &context)| a * interpolation.contexts[(context, c)]).collect();
-            self.support_pairs(prior, &neutral, items, interpolation, &compared.pairs, &slopes)
+            self.support_pairs(prior, &neutral, competitors, interpolation, &compared.pairs, &slopes)
         };
         let SupportPairs { side_rows, pairs, mut coef } = support(0)?;
         for c in 1..contexts {
@@ -100,27 +105,30 @@ impl PreferenceFeatureMaps {
         &self,
         prior: &PairKernel,
         neutral: &NeutralRow,
-        items: &Table,
+        competitors: Competitors<'_>,
         interpolation: &LandmarkInterpolation,
         compared: &[Pair],
         alpha: &[f64],
     ) -> Result<SupportPairs> {
-        let (p, n, q) = (&interpolation.items, items.rows(), interpolation.items.cols());
-        let mut item_sums = vec![0.0; n];
+        let Competitors { items, bags } = competitors;
+        let (p, n, q) = (&interpolation.items, competitors.count(), interpolation.items.cols());
         let mut columns = vec![Vec::new(); n];
         for (&(l, r), a) in compared.iter().zip(alpha) {
             columns[r].push((l, *a));
             columns[l].push((r, -a));
         }
-        add_differences(&mut item_sums, compared, alpha.iter().copied());
+        let mut sums = vec![0.0; n];
+        add_differences(&mut sums, compared, alpha.iter().copied());
+        let item_sums = competitors.sums_of_items(sums);
         let mut out = SupportPairs {
             side_rows: neutral.with_neutral_utilities(&self.items.landmarks)?,
             pairs: Vec::new(),
             coef: Vec::new(),
         };
         if prior.generalised_variance > 0.0 {
+            let p = bags.map_or(Cow::Borrowed(p), |bags| Cow::Owned(bags.means(p)));
             // M is skew: its transpose has the opposite sign.
-            let product = Sparse::from_columns(n, columns)?.transpose_times(p);
+            let product = Sparse::from_columns(n, columns)?.transpose_times(&p);
             let weights = p.transpose().matmul(&product);
             for (i, j) in index_pairs(q) {
                 let coef = 0.5 * (weights[(j, i)] - weights[(i, j)]);

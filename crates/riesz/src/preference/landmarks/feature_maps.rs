@@ -8,6 +8,7 @@ use crate::kernel::{Kernel, Term};
 use crate::linalg::{Matrix, Sparse};
 use crate::preference::bilinear_skew::SkewFeatures;
 use crate::preference::pair_kernel::PairKernel;
+use crate::preference::teams::Competitors;
 use crate::table::{ColumnKind, Table};
 
 /// The feature maps of items and contexts.
@@ -56,16 +57,17 @@ impl ExtraUtility {
 
 impl PreferenceFeatureMaps {
     /// Chooses at most the given numbers of landmarks of items and contexts, whose rows have the weights
-    /// `item_weights` and `context_weights`. Returns the maps, the features of all rows, their interpolation
-    /// weights, and the unexplained shares of the variance of items and of contexts.
+    /// `item_weights` and `context_weights`. Returns the maps, the features of all competitors and contexts,
+    /// the interpolation weights of all items and contexts, and the unexplained shares of their variances.
     pub fn choose(
         prior: &PairKernel,
-        (items, contexts): (&Table, Option<&Table>),
+        (competitors, contexts): (Competitors<'_>, Option<&Table>),
         [max_landmarks, max_context_landmarks]: [usize; 2],
-        [item_weights, context_weights]: [&[f64]; 2],
+        [item_weights, context_weights]: &[Vec<f64>; 2],
         seed: u64,
         stop: &AtomicBool,
     ) -> Result<(Self, SkewFeatures, LandmarkInterpolation, [f64; 2])> {
+        let items = competitors.items;
         let choice = Nystrom::choose(&prior.items, items, max_landmarks, item_weights, seed, stop)?;
         let (mut extra_utilities, mut interpolation, mut dense) = (Vec::new(), Vec::new(), Vec::new());
         for term in prior.extra_utility_kernel.iter().flat_map(|k| &k.terms) {
@@ -92,7 +94,7 @@ impl PreferenceFeatureMaps {
             None => (None, constant_feature.clone(), constant_feature, 0.0),
         };
         let feature_maps = Self { items: choice.feature_map, extra_utilities, contexts };
-        let features = feature_maps.assemble_features(prior, items, &choice.features, dense, phi)?;
+        let features = feature_maps.assemble_features(prior, competitors, &choice.features, dense, phi)?;
         let interpolation = LandmarkInterpolation {
             items: choice.interpolation,
             extra_utilities: interpolation,
@@ -101,19 +103,21 @@ impl PreferenceFeatureMaps {
         Ok((feature_maps, features, interpolation, [choice.unexplained, unexplained_contexts]))
     }
 
+    /// Returns the features of competitors and contexts.
     pub fn features(
         &self,
         prior: &PairKernel,
-        items: &Table,
+        competitors: Competitors<'_>,
         contexts: Option<&Table>,
     ) -> Result<SkewFeatures> {
-        let items = items.align_to(self.items.landmarks.columns())?;
+        let items = competitors.items.align_to(self.items.landmarks.columns())?;
+        let competitors = Competitors { items: &items, ..competitors };
         let dense = self.dense_maps().map(|map| map.features(&items)).collect::<Result<Vec<_>>>()?;
         let phi = match self.contexts.as_ref().zip(contexts) {
             Some((map, rows)) => map.features(rows)?,
             None => Matrix::column_vector(vec![1.0]),
         };
-        self.assemble_features(prior, &items, &self.items.features(&items)?, dense, phi)
+        self.assemble_features(prior, competitors, &self.items.features(&items)?, dense, phi)
     }
 
     /// Returns the feature maps of further utilities that have landmarks.
@@ -125,11 +129,11 @@ impl PreferenceFeatureMaps {
     }
 
     /// Combines the features of the items (`item_features`), of further utilities that have landmarks
-    /// (`dense`) and of contexts into those of a model of duels.
+    /// (`dense`) and of contexts into those of a model of duels between competitors.
     fn assemble_features(
         &self,
         prior: &PairKernel,
-        items: &Table,
+        Competitors { items, bags }: Competitors<'_>,
         item_features: &Matrix,
         mut dense: Vec<Matrix>,
         contexts: Matrix,
@@ -148,12 +152,16 @@ impl PreferenceFeatureMaps {
             codes.for_each(|(code, column)| column.push((levels + *code as usize, scale.sqrt())));
             levels += count;
         }
-        Ok(SkewFeatures {
+        let features = SkewFeatures {
             // Each side has the fourth root of the variance, so that products have the square root.
             items: scaled(prior.generalised_variance.sqrt().sqrt()),
             utilities: Matrix::side_by_side(n, dense.iter()),
             item_effects: Sparse::from_columns(levels, columns)?,
             contexts,
-        })
+        };
+        match bags {
+            None => Ok(features),
+            Some(bags) => features.of_bags(bags),
+        }
     }
 }

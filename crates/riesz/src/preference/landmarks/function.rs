@@ -8,18 +8,39 @@ use super::feature_maps::{ExtraUtility, PreferenceFeatureMaps};
 use super::nystrom::Nystrom;
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
-use crate::linalg::conjugate_gradients::InnerProductSpace;
 use crate::linalg::{Matrix, index_pairs};
 use crate::prediction::averaged_probabilities;
 use crate::preference::bilinear_skew::{ComparedPairs, SkewFeatures, SkewModel, SkewWeights};
-use crate::preference::pair_kernel::{Pair, PairKernel, check_contexts, latent_link, wide_rows_in};
+use crate::preference::pair_kernel::{
+    ContextKernel, ItemGrams, Pair, PairKernel, check_contexts, latent_link,
+};
+use crate::preference::teams::{Competitors, ItemBags};
 use crate::table::Table;
 
 /// The tolerance of conjugate gradients for a pair: its square bounds the error of the posterior variance,
 /// which is too small, relative to the prior variance.
 const CG_TOLERANCE: f64 = 1e-4;
 
-/// A fitted skew function of two items and, if there are contexts, their context.
+/// A fitted skew function of two items, or of two bags of items, and, if there are contexts, their context.
+///
+/// Its methods take `competitors`: the table of items, or the pair of this table and the bags. `pairs` are
+/// the numbers of the items or of the bags. The log odds of two bags are the means of those of their members.
+///
+/// ```
+/// use riesz::preference::{Duels, ItemBags, LandmarkProcess, PreferenceProcess};
+/// use riesz::{Kernel, Table};
+///
+/// let items = Table::from_rows(&[[0.0], [0.3], [0.5], [0.9]])?;
+/// let bags = ItemBags::new(4, 3, &[0, 0, 1, 1, 2], &[0, 1, 2, 3, 1], None)?;
+/// let duels = Duels::new(3, &[1, 1, 2], &[0, 2, 0], &[1.0; 3], None)?;
+/// let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.5]));
+/// process.tune = false;
+/// let function = LandmarkProcess::new(process).fit_bags(&items, &bags, &duels)?.function;
+/// let of_bags = function.log_odds((&items, &bags), &[(1, 0)], None)?[0];
+/// let of_members = function.log_odds(&items, &[(2, 0), (2, 1), (3, 0), (3, 1)], None)?;
+/// assert!(of_bags > 0.0 && (of_bags - of_members.iter().sum::<f64>() / 4.0).abs() < 1e-12);
+/// # Ok::<(), riesz::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct LandmarkFunction {
     /// The prior that was used.
@@ -37,6 +58,8 @@ pub struct LandmarkFunction {
 #[derive(Debug, Clone)]
 pub(super) struct TrainingData {
     pub items: Table,
+    /// The bags of items, if the duels are between bags.
+    pub bags: Option<ItemBags>,
     pub contexts: Option<Table>,
     pub compared: ComparedPairs,
     /// For each pair, minus the second derivative of the log likelihood.
@@ -55,6 +78,8 @@ pub struct LandmarkParameters {
     pub weights: Matrix,
     /// The items of the training data.
     pub items: Table,
+    /// The bags of these items, if the duels are between bags.
+    pub bags: Option<ItemBags>,
     /// The distinct contexts of their duels.
     pub contexts: Option<Table>,
     /// The compared pairs.
@@ -78,10 +103,11 @@ impl LandmarkFunction {
 
     fn prepare_query(
         &self,
-        items: &Table,
+        competitors: Competitors<'_>,
         pairs: &[Pair],
         contexts: Option<&Table>,
     ) -> Result<(SkewFeatures, ComparedPairs)> {
+        competitors.check(pairs)?;
         if self.feature_maps.contexts.is_some() != contexts.is_some() {
             let (value, allowed) = if contexts.is_some() {
                 ("some", "the model was fitted to duels without contexts: leave them out")
@@ -91,7 +117,7 @@ impl LandmarkFunction {
             return Err(Error::parameter("contexts", value, allowed));
         }
         check_contexts(contexts, pairs)?;
-        let features = self.feature_maps.features(&self.prior, items, contexts)?;
+        let features = self.feature_maps.features(&self.prior, competitors, contexts)?;
         let rows = (0..pairs.len()).map(|i| if contexts.is_some() { i } else { 0 }).collect();
         Ok((features, ComparedPairs { pairs: pairs.to_vec(), contexts: rows }))
     }
@@ -101,60 +127,84 @@ impl LandmarkFunction {
     fn residual_variance(
         &self,
         (features, compared): (&SkewFeatures, &ComparedPairs),
-        items: &Table,
+        competitors: Competitors<'_>,
         contexts: Option<&Table>,
     ) -> Result<Vec<f64>> {
-        let items = items.align_to(self.landmarks().columns())?;
+        let items = competitors.items.align_to(self.landmarks().columns())?;
+        let rows: Vec<Vec<f64>> = (0..items.rows()).map(|i| items.row(i)).collect();
         let aligned_contexts =
             contexts.zip(self.context_landmarks()).map(|(table, fitted)| table.align_to(fitted.columns()));
-        let rows = wide_rows_in(&items, &compared.pairs, aligned_contexts.transpose()?.as_ref())?;
-        let (kernel, width) = (self.prior.wide_row_kernel(items.width()), items.width());
-        let residual_variance = |(i, (pair, context)): (usize, (&Pair, &usize))| {
-            let row = rows.row(i);
-            let swapped = [&row[width..2 * width], &row[..width], &row[2 * width..]].concat();
-            let prior_variance = kernel.eval(&row, &row) - kernel.eval(&row, &swapped);
-            (prior_variance - features.variance(*pair, *context)).max(0.0)
+        let context_kernel = self.prior.contexts.as_ref().map(ContextKernel::with_shared_part);
+        let context_variances = match context_kernel.zip(aligned_contexts.transpose()?) {
+            Some((kernel, table)) => kernel.diagonal(&table),
+            None => vec![1.0],
         };
-        Ok(compared.pairs.par_iter().zip(&compared.contexts).enumerate().map(residual_variance).collect())
+        let residual_variance = |(pair, context): (&Pair, &usize)| {
+            let sides = [pair.0, pair.1].map(|competitor| competitors.members(competitor));
+            let gram = |kernel: &Kernel| {
+                let mean = |(a, b): (usize, usize)| -> f64 {
+                    let terms =
+                        sides[a].iter().flat_map(|(i, m)| sides[b].iter().map(move |(j, q)| (m * q, *i, *j)));
+                    terms.map(|(share, i, j)| share * kernel.eval(&rows[i], &rows[j])).sum()
+                };
+                let between = mean((0, 1));
+                Matrix::from_row_major(2, 2, vec![mean((0, 0)), between, between, mean((1, 1))])
+            };
+            let grams = ItemGrams {
+                items: gram(&self.prior.items),
+                extra_utility_kernel: self.prior.extra_utility_kernel.as_ref().map(gram),
+                contexts: None,
+            };
+            let prior_variance = self.prior.pair_covariance(&grams, (0, 1), (0, 1));
+            (context_variances[*context] * prior_variance - features.variance(*pair, *context)).max(0.0)
+        };
+        Ok(compared.pairs.par_iter().zip(&compared.contexts).map(residual_variance).collect())
     }
 
-    /// Returns the posterior mean of the log odds that the left item of each pair wins; `contexts` has one
-    /// row per pair. Cost with c features of contexts O(c items q²) and O(c q) per pair.
+    /// Returns the posterior mean of the log odds that the left competitor of each pair wins; `contexts` has
+    /// one row per pair. Cost with c features of contexts O(c items q²) and O(c q) per pair, and for bags
+    /// O(memberships q).
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Parameter`] and [`Error::Shape`] for contexts that do not match those
-    /// of the fit.
-    pub fn log_odds(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Vec<f64>> {
-        let (features, compared) = self.prepare_query(items, pairs, contexts)?;
+    /// of the fit, for a competitor that does not exist, and for bags of other items.
+    pub fn log_odds<'a>(
+        &self,
+        competitors: impl Into<Competitors<'a>>,
+        pairs: &[Pair],
+        contexts: Option<&Table>,
+    ) -> Result<Vec<f64>> {
+        let (features, compared) = self.prepare_query(competitors.into(), pairs, contexts)?;
         Ok(features.log_odds(&self.mean, &compared))
     }
 
     /// Returns the posterior mean and standard deviation of the log odds. The standard deviation of the part
     /// that landmarks explain is estimated from draws, with a relative standard error of at most
     /// `1/√(2 draws)`. Far from all landmarks it is that of the prior. Cost as [`log_odds`](Self::log_odds)
-    /// for each draw.
+    /// for each draw, and one evaluation of the kernel for each pair of members of the compared bags.
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::Parameter`] without draws.
-    pub fn moments(
+    pub fn moments<'a>(
         &self,
-        items: &Table,
+        competitors: impl Into<Competitors<'a>>,
         pairs: &[Pair],
         contexts: Option<&Table>,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
+        let competitors = competitors.into();
         if self.draws.is_empty() {
             let allowed = "standard deviations are estimated from draws: fit with draws, or take exact \
                            standard deviations";
             return Err(Error::parameter("n_samples", 0, allowed));
         }
-        let (features, compared) = self.prepare_query(items, pairs, contexts)?;
+        let (features, compared) = self.prepare_query(competitors, pairs, contexts)?;
         let mut squares = vec![0.0; pairs.len()];
         for draw in &self.draws {
             let deviations = features.log_odds(draw, &compared);
             squares.iter_mut().zip(deviations).for_each(|(s, v)| *s += v * v);
         }
         let count = self.draws.len() as f64;
-        let residual = self.residual_variance((&features, &compared), items, contexts)?;
+        let residual = self.residual_variance((&features, &compared), competitors, contexts)?;
         let sd =
             squares.iter().zip(residual).map(|(s, unexplained)| (s / count + unexplained).sqrt()).collect();
         Ok((features.log_odds(&self.mean, &compared), sd))
@@ -166,40 +216,48 @@ impl LandmarkFunction {
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::NotConverged`]; [`Error::Interrupted`].
-    pub fn exact_moments(
+    pub fn exact_moments<'a>(
         &self,
-        items: &Table,
+        competitors: impl Into<Competitors<'a>>,
         pairs: &[Pair],
         contexts: Option<&Table>,
         stop: &AtomicBool,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
-        let training = &self.training;
-        let (features, compared) = self.prepare_query(items, pairs, contexts)?;
+        let (competitors, training) = (competitors.into(), &self.training);
+        let (features, compared) = self.prepare_query(competitors, pairs, contexts)?;
+        let trained = Competitors { items: &training.items, bags: training.bags.as_ref() };
         let training_features =
-            self.feature_maps.features(&self.prior, &training.items, training.contexts.as_ref())?;
+            self.feature_maps.features(&self.prior, trained, training.contexts.as_ref())?;
         let model = SkewModel::new(&training_features, &training.compared);
-        let residual = self.residual_variance((&features, &compared), items, contexts)?;
+        let residual = self.residual_variance((&features, &compared), competitors, contexts)?;
         let sd_of = |((pair, context), unexplained): ((&Pair, &usize), &f64)| {
             let evaluation = features.evaluation(*pair, *context);
-            let (solved, _) = model.solve(&training.curvature, &evaluation, CG_TOLERANCE, stop)?;
-            Ok((evaluation.inner_product(&solved).max(0.0) + unexplained).sqrt())
+            let explained =
+                model.inverse_quadratic_form(&training.curvature, &evaluation, CG_TOLERANCE, stop)?;
+            Ok((explained + unexplained).sqrt())
         };
         let pairs_with_residual = compared.pairs.par_iter().zip(&compared.contexts).zip(&residual);
         let sd = pairs_with_residual.map(sd_of).collect::<Result<Vec<_>>>()?;
         Ok((features.log_odds(&self.mean, &compared), sd))
     }
 
-    /// Returns the probabilities of the classes (the right item wins, the left item wins, and with a margin a
+    /// Returns the probabilities of the classes (the right side wins, the left side wins, and with a margin a
     /// tie), pairs × 2 or 3. They are averaged over a normal posterior with the standard deviations from
     /// draws, or evaluated at the mean if there are no draws.
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds).
-    pub fn probabilities(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Matrix> {
+    pub fn probabilities<'a>(
+        &self,
+        competitors: impl Into<Competitors<'a>>,
+        pairs: &[Pair],
+        contexts: Option<&Table>,
+    ) -> Result<Matrix> {
+        let competitors = competitors.into();
         let (mean, sd) = if self.draws.is_empty() {
-            (self.log_odds(items, pairs, contexts)?, vec![0.0; pairs.len()])
+            (self.log_odds(competitors, pairs, contexts)?, vec![0.0; pairs.len()])
         } else {
-            self.moments(items, pairs, contexts)?
+            self.moments(competitors, pairs, contexts)?
         };
         let variance = sd.iter().map(|sd| sd * sd).collect();
         let [mean, variance] = [mean, variance].map(Matrix::column_vector);
@@ -216,11 +274,12 @@ impl LandmarkFunction {
             w.pairs.iter().flat_map(upper).chain(other_weights).collect()
         };
         let rows: Vec<Vec<f64>> = std::iter::once(&self.mean).chain(&self.draws).map(row).collect();
-        let TrainingData { items, contexts, compared, curvature: curve } = self.training.clone();
+        let TrainingData { items, bags, contexts, compared, curvature: curve } = self.training.clone();
         LandmarkParameters {
             bases: bases.map(|map| (map.landmarks.clone(), map.basis.clone())).collect(),
             weights: Matrix::from_row_major(rows.len(), rows[0].len(), rows.concat()),
             items,
+            bags,
             contexts,
             pairs: compared.pairs,
             rows: compared.contexts,
@@ -231,9 +290,10 @@ impl LandmarkFunction {
     /// Restores a function from its [`state`](Self::state).
     ///
     /// # Errors
-    /// [`Error::Shape`] for sizes that do not match; [`Error::Format`] for missing parts.
+    /// [`Error::Shape`] for sizes that do not match; [`Error::Format`] for missing parts;
+    /// [`Error::Parameter`] for pairs of competitors that do not exist.
     pub fn from_state(prior: PairKernel, margin: Option<f64>, state: LandmarkParameters) -> Result<Self> {
-        let LandmarkParameters { bases, weights, items, contexts, pairs, rows, curve } = state;
+        let LandmarkParameters { bases, weights, items, bags, contexts, pairs, rows, curve } = state;
         let mut bases = bases.into_iter();
         let mut next_map = |kernel: &Kernel| {
             let problem = || Error::format("a basis of landmarks is missing");
@@ -258,19 +318,17 @@ impl LandmarkFunction {
             .map(|context_kernel| next_map(&context_kernel.with_shared_part()))
             .transpose()?;
         let feature_maps = PreferenceFeatureMaps { items: item_map, extra_utilities, contexts: context_map };
-        let features = feature_maps.features(&prior, &items, contexts.as_ref())?;
+        let competitors = Competitors { items: &items, bags: bags.as_ref() };
+        competitors.check(&pairs)?;
+        let features = feature_maps.features(&prior, competitors, contexts.as_ref())?;
         let (q, c) = (features.items.cols(), features.contexts.cols());
         let (utilities, levels) = (features.utilities.cols(), features.item_effects.rows());
         let width = c * (q * q.saturating_sub(1) / 2 + utilities + levels);
         sized("a row of weights", "numbers", width, weights.cols(), "by the number of landmarks")?;
         sized("the list of curvatures", "numbers", pairs.len(), curve.len(), "one per pair")?;
         sized("the list of contexts", "numbers", pairs.len(), rows.len(), "one per pair")?;
-        let bounds = [
-            (pairs.iter().map(|p| p.0.max(p.1)).max(), items.rows()),
-            (rows.iter().copied().max(), features.contexts.rows()),
-        ];
-        if bounds.iter().any(|(largest_index, count)| largest_index.is_some_and(|index| index >= *count)) {
-            return Err(Error::format("compared pairs refer to items that do not exist"));
+        if rows.iter().any(|row| *row >= features.contexts.rows()) {
+            return Err(Error::format("compared pairs refer to contexts that do not exist"));
         }
         let mut weight_sets = (0..weights.rows()).map(|row_index| {
             let mut remaining = weights.row(row_index);
@@ -291,6 +349,7 @@ impl LandmarkFunction {
         let draws = weight_sets.collect();
         let training = TrainingData {
             items,
+            bags,
             contexts,
             compared: ComparedPairs { pairs, contexts: rows },
             curvature: curve,

@@ -5,6 +5,10 @@
 //! their difference has exactly the nested prior of the approximate kernel. So q landmarks give q (q + 1)/2
 //! weights, far more than q pairs of items would. Features of contexts multiply these: each has its own such
 //! function. If all items and all contexts are landmarks, nothing is approximated.
+//!
+//! The log odds of two bags of items are the mean of those of their members. As the function is bilinear in
+//! the features plus linear in their difference, it takes the mean features of a bag in place of the features
+//! of an item, and the landmarks are items as before (Chau 2023, appendix D.2, equations D.12-D.13).
 
 mod expansion;
 mod feature_maps;
@@ -18,6 +22,7 @@ use super::comparison_graph::add_to_both;
 use super::duels::Duels;
 use super::gp_preference::{PreferenceFit, PreferenceProcess};
 use super::observed_duels::ObservedDuels;
+use super::teams::{Competitors, ItemBags};
 use crate::error::{Error, Result};
 use crate::gp::inference::Inference;
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
@@ -140,37 +145,37 @@ impl LandmarkProcess {
     /// As [`PreferenceProcess::fit`]; [`Error::Parameter`] for 0 landmarks, and if draws do not fit the
     /// memory.
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<LandmarkFit> {
+        self.fit_between(items.into(), duels)
+    }
+
+    /// Fits duels between bags of the rows of `items`, which are the candidates for landmarks. The function
+    /// predicts pairs of items and pairs of bags. The cost is that of [`fit`](Self::fit) for as many items as
+    /// there are bags, plus O(items q² + memberships q) once.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    pub fn fit_bags(&self, items: &Table, bags: &ItemBags, duels: &Duels) -> Result<LandmarkFit> {
+        self.fit_between((items, bags).into(), duels)
+    }
+
+    fn fit_between(&self, competitors: Competitors<'_>, duels: &Duels) -> Result<LandmarkFit> {
         let process = &self.process;
         let stop = &process.stop;
-        let data = ObservedDuels::new(items, duels);
+        let data = ObservedDuels::between(competitors, duels);
         process.check(&data)?;
         self.check()?;
-        let tuned = if process.tune { Some(self.tune(items, duels)?) } else { None };
+        let Competitors { items, bags } = competitors;
+        let tuned = if process.tune { Some(self.tune(competitors, duels)?) } else { None };
         let log_marginal_likelihood = tuned.as_ref().map(|tuned| tuned.log_marginal_likelihood);
         let (prior, margin, mut warnings) = match tuned {
             Some(tuned) => (tuned.prior, tuned.margin, tuned.warnings),
             None => (process.prior.clone(), process.margin, Vec::new()),
         };
-        let context_data = duels.contexts();
-        let compared = ComparedPairs {
-            pairs: duels.pairs().to_vec(),
-            contexts: context_data.map_or_else(|| vec![0; duels.pairs().len()], |c| c.rows.clone()),
-        };
-        let contexts = context_data.map_or(1, |c| c.table.rows());
-        // The total weight of the duels of each item, and of each context.
-        let (mut item_weights, mut context_weights) = (vec![0.0; items.rows()], vec![0.0; contexts]);
-        add_to_both(&mut item_weights, &compared.pairs, duels.weight());
-        compared.contexts.iter().zip(duels.weight()).for_each(|(&c, w)| context_weights[c] += w);
+        let (contexts, compared) = (duels.contexts().map(|c| &c.table), ComparedPairs::of_duels(duels));
         let max_landmarks = [self.landmarks, self.context_landmarks];
-        let tables = (items, context_data.map(|c| &c.table));
-        let choice = PreferenceFeatureMaps::choose(
-            &prior,
-            tables,
-            max_landmarks,
-            [&item_weights, &context_weights],
-            process.seed,
-            stop,
-        )?;
+        let (tables, weights) = ((competitors, contexts), total_weights(competitors, duels, &compared));
+        let choice =
+            PreferenceFeatureMaps::choose(&prior, tables, max_landmarks, &weights, process.seed, stop)?;
         let (feature_maps, features, interpolation, [unknown, unknown_contexts]) = choice;
         warnings.extend(context_warning(&interpolation.contexts, unknown_contexts));
         let (q, c) = (features.items.cols(), features.contexts.cols());
@@ -203,10 +208,17 @@ impl LandmarkProcess {
             card.push(CardEntry::new(VANISHING_REFERENCE_FACT, "those of the utility"));
         }
         card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
-        let model =
-            feature_maps.expansion(&prior, margin, items, &interpolation, &compared, &mode.alpha, card)?;
-        let contexts = context_data.map(|c| c.table.clone());
-        let training = TrainingData { items: items.clone(), contexts, compared, curvature: mode.curvature };
+        let model = feature_maps.expansion(
+            &prior,
+            margin,
+            competitors,
+            &interpolation,
+            &compared,
+            &mode.alpha,
+            card,
+        )?;
+        let (items, bags, contexts) = (items.clone(), bags.cloned(), contexts.cloned());
+        let training = TrainingData { items, bags, contexts, compared, curvature: mode.curvature };
         let function = LandmarkFunction { prior, margin, feature_maps, training, mean: mode.weights, draws };
         Ok(LandmarkFit {
             function,
@@ -221,13 +233,23 @@ impl LandmarkProcess {
     }
 
     /// Tunes the hyper-parameters on a sample of the duels, from the optimum for a third of it.
-    fn tune(&self, items: &Table, duels: &Duels) -> Result<PreferenceFit> {
+    fn tune(&self, competitors: Competitors<'_>, duels: &Duels) -> Result<PreferenceFit> {
         let sample = |pairs: usize| duels.sample(pairs, self.process.seed);
         let subset_pairs = self.tuning_pairs / 3;
         let first_sample = (subset_pairs >= MIN_TUNING_PAIRS && subset_pairs < duels.pairs().len())
             .then(|| sample(subset_pairs));
-        self.process.fit_after(first_sample.as_ref(), items, &sample(self.tuning_pairs.max(1)))
+        self.process.fit_after(first_sample.as_ref(), competitors, &sample(self.tuning_pairs.max(1)))
     }
+}
+
+/// Returns the total weight of the duels of each item, of which a bag's members have shares, and of each
+/// context.
+fn total_weights(competitors: Competitors<'_>, duels: &Duels, compared: &ComparedPairs) -> [Vec<f64>; 2] {
+    let mut of_competitors = vec![0.0; competitors.count()];
+    add_to_both(&mut of_competitors, &compared.pairs, duels.weight());
+    let mut of_contexts = vec![0.0; duels.contexts().map_or(1, |c| c.table.rows())];
+    compared.contexts.iter().zip(duels.weight()).for_each(|(&c, w)| of_contexts[c] += w);
+    [competitors.sums_of_items(of_competitors), of_contexts]
 }
 
 /// Warns if the landmarks of contexts leave much of their variance unexplained. `weights` are the
