@@ -11,9 +11,9 @@ predicts 2,000 test rows. The error is the root mean squared error or the log lo
 vector classification the share of wrong classes).
 
 scikit-learn's GridSearchCV has five folds and the grid of riesz, 37 ridges and 7 multiples of the length
-scale. Support vector machines have C = 1 in both programs. GPyTorch maximises the marginal likelihood with a
-length scale for each column in 100 steps of Adam, and scikit-learn's Gaussian processes by L-BFGS from one
-start. Peers at more than 2,000 rows, which take many minutes, run with --full."""
+scale. Support vector machines have C = 1 in both programs. GPyTorch maximises the marginal likelihood in 100
+steps of Adam, and scikit-learn's Gaussian processes by L-BFGS from one start. Kernels have one length scale,
+and with "ard" one for each column. Peers at more than 2,000 rows take minutes and run with --full."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-KINDS = ["krr", "gp", "svr", "klr", "gpc", "svc"]
+KINDS = ["krr", "gp", "gp, ard", "svr", "klr", "gpc", "svc"]
 CLASSIFIERS = {"klr", "gpc", "svc"}
 PEERS = {
     "krr": ["GridSearchCV(KernelRidge)"],
     "gp": ["GPyTorch ExactGP", "GaussianProcessRegressor"],
+    "gp, ard": ["GPyTorch ExactGP", "GaussianProcessRegressor"],
     "svr": ["SVR"],
     "klr": [],
     "gpc": ["GaussianProcessClassifier"],
@@ -82,7 +83,7 @@ def fit_peer(folder: Path, kind: str, peer: str) -> None:
     """Fits a peer and prints its error."""
     X, y, test, truth = read_rows(folder, kind)
     if peer == "GPyTorch ExactGP":
-        print(error(kind, gpytorch_mean(X, y, test), truth))
+        print(error(kind, gpytorch_mean(X, y, test, kind == "gp, ard"), truth))
         return
     from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -90,7 +91,7 @@ def fit_peer(folder: Path, kind: str, peer: str) -> None:
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import SVC, SVR
 
-    kernel = ConstantKernel() * RBF(np.full(10, np.sqrt(10)))
+    kernel = ConstantKernel() * RBF(np.full(10 if kind == "gp, ard" else 1, np.sqrt(10)))
     model = {
         "GridSearchCV(KernelRidge)": lambda: GridSearchCV(
             KernelRidge(kernel="rbf"), {"alpha": list(RIDGES), "gamma": list(0.5 / SCALES**2)}, cv=5
@@ -100,25 +101,27 @@ def fit_peer(folder: Path, kind: str, peer: str) -> None:
         "GaussianProcessRegressor": lambda: GaussianProcessRegressor(kernel + WhiteKernel(0.1)),
         "GaussianProcessClassifier": lambda: GaussianProcessClassifier(kernel),
     }[peer]()
-    center = y.mean() if kind in ("krr", "gp", "svr") else 0
+    center = y.mean() if kind not in CLASSIFIERS else 0
     model.fit(X, y - center)
     predicted = model.predict_proba(test)[:, 1] if kind == "gpc" else model.predict(test) + center
     print(error(kind, predicted, truth))
 
 
-def gpytorch_mean(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+def gpytorch_mean(X: np.ndarray, y: np.ndarray, test: np.ndarray, ard: bool) -> np.ndarray:
     """The posterior mean of GPyTorch's exact process at the test rows."""
     import gpytorch
     import torch
 
     torch.set_default_dtype(torch.float64)
-    X, y, test = (torch.from_numpy(part) for part in (X, y - y.mean(), test))
+    center = y.mean()
+    X, y, test = (torch.from_numpy(part) for part in (X, y - center, test))
 
     class Process(gpytorch.models.ExactGP):
         def __init__(self, likelihood):
             super().__init__(X, y, likelihood)
             self.mean_module = gpytorch.means.ConstantMean()
-            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=10))
+            scales = {"ard_num_dims": 10} if ard else {}
+            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(**scales))
 
         def forward(self, rows):
             return gpytorch.distributions.MultivariateNormal(self.mean_module(rows), self.covar_module(rows))
@@ -136,23 +139,25 @@ def gpytorch_mean(X: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
             optimizer.step()
         process.eval()
         with torch.no_grad():
-            return (process(test).mean + pd.read_csv(FOLDER / "number_train.csv").y.mean()).numpy()
+            return process(test).mean.numpy() + center
 
 
 def fit_riesz(folder: Path, kind: str, riesz: str) -> None:
     """Fits and predicts with the command line, and prints the error."""
     train, test = (folder / f"{problem(kind)}_{part}.csv" for part in ("train", "test"))
     model = folder / "model.riesz"
-    command = [riesz, "fit", train, "--target", "y", "--model", kind, "-o", model, "--force", "--quiet"]
+    name, *ard = kind.split(", ")
+    options = ["--kernel", "rbf(ard)"] if ard else ["--posterior"] if kind == "gpc" else []
+    command = [riesz, "fit", train, "--target", "y", "--model", name, *options, "-o", model, "--quiet"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     predictions = folder / "predictions.csv"
-    subprocess.run([riesz, "predict", model, test, "-o", predictions, "--force", "--quiet"], check=True)
+    subprocess.run([riesz, "predict", model, test, "-o", predictions, "--quiet"], check=True)
     table = pd.read_csv(predictions)
     truth = read_rows(folder, kind)[3]
     if kind in ("klr", "gpc"):
-        predicted = table.filter(like="high").iloc[:, 0].to_numpy()
+        predicted = table["p(high)"].to_numpy()
     elif kind == "svc":
-        predicted = (table.iloc[:, -1] == "high").to_numpy(int)
+        predicted = (table["class"] == "high").to_numpy(int)
     else:
         predicted = table.iloc[:, -1].to_numpy()
     print(error(kind, predicted, truth))
@@ -188,18 +193,18 @@ def main() -> None:
                 for way in ["riesz", *(PEERS[kind] if n <= 2000 or options.full else [])]:
                     cpu, wall, memory, loss = measured(["--one", folder, kind, way])
                     ours = ours or cpu
-                    name = f"riesz fit --model {kind}" if way == "riesz" else way
+                    name = f"riesz fit --model {kind}" if way == "riesz" else f"{way} ({kind})"
                     numbers = f"{cpu:.1f} | {wall:.1f} | {memory:.2f} | {loss:.4f} | {cpu / ours:.1f}"
                     print(f"| {n} | {name} | {numbers} |", flush=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        FOLDER, kind, way = Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+        folder, kind, way = Path(sys.argv[2]), sys.argv[3], sys.argv[4]
         if way == "riesz":
-            fit_riesz(FOLDER, kind, os.environ.get("RIESZ", "riesz"))
+            fit_riesz(folder, kind, os.environ.get("RIESZ", "riesz"))
         else:
-            fit_peer(FOLDER, kind, way)
+            fit_peer(folder, kind, way)
         usage = [
             resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
         ]

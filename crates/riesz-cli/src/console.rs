@@ -67,8 +67,8 @@ impl Console {
     }
 }
 
-/// Runs `work` and shows its progress `done` after `message`: the stage, the completed share and the remaining
-/// time of the stage.
+/// Runs `work` and shows its progress `done` after `message`: the stage, its completed share and its
+/// remaining time.
 pub fn with_progress<T>(
     console: &Console,
     message: &str,

@@ -39,7 +39,7 @@ impl Progress {
         self.completed.load(Ordering::Relaxed)
     }
 
-    /// What is being computed, such as "choosing C"; empty for work without stages.
+    /// The name of the current stage, such as "choosing C"; empty for work without stages.
     pub fn stage(&self) -> String {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

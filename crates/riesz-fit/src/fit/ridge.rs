@@ -101,6 +101,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         facts = Vec::from_iter(several.then(|| CardEntry::new("multiple of the length scales", multiple)));
         facts.push(CardEntry::new("chosen by", format!("leave-one-out{}", search.describe_rows(&sample))));
         (estimator, warnings) = (selection.best, selection.at_grid_edge);
+        task.progress.start_stage("fitting to all rows", 0);
     }
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
     let fit = estimator.fit_until(task.x, y, &task.stop)?;

@@ -151,12 +151,8 @@ impl HyperPosterior<'_> {
             return Err(first_error.unwrap_or(Error::overflow(subject, remedy)));
         }
         let effective = effective_sample_size(&weights);
-        let mut weighted_fits: Vec<(f64, F)> = weights
-            .iter()
-            .zip(draws_so_far)
-            .filter(|(w, _)| **w >= MIN_WEIGHT)
-            .map(|(w, draw)| (*w, draw.fit))
-            .collect();
+        let kept = weights.iter().zip(draws_so_far).filter(|(w, _)| **w >= MIN_WEIGHT);
+        let mut weighted_fits: Vec<(f64, F)> = kept.map(|(w, draw)| (*w, draw.fit)).collect();
         normalise(&mut weighted_fits);
         Ok(PosteriorMixture {
             fits: weighted_fits,
