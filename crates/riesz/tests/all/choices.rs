@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use riesz::model_average::ModelPart;
 use riesz::preference::{
-    Choices, Duels, Inference, Pair, PairKernel, PreferenceFit, PreferenceProcess, SetRows,
+    Choices, Duels, Inference, Pair, PairKernel, Places, PreferenceFit, PreferenceProcess, SetRows,
     choice_probabilities, prepare_choices, prepare_entries, rows_of_sets, wide_rows,
 };
 use riesz::{Kernel, Matrix, Table};
@@ -100,7 +100,7 @@ fn sets_of_two_are_duels() {
 }
 
 /// Sets of 3 to 4 of six items, with one, two or three chosen items, or a ranking with a shared place.
-fn subset_case() -> (Table, Vec<Vec<usize>>, Vec<Vec<Vec<usize>>>, Choices) {
+fn subset_case() -> (Table, Vec<Vec<usize>>, Vec<Places>, Choices) {
     let items = Stream(8).normals(6, 2);
     let sets = vec![vec![0, 1, 2], vec![3, 1, 5, 4], vec![0, 2, 4], vec![5, 2, 3, 0], vec![1, 2, 0]];
     let chosen = vec![
@@ -269,7 +269,7 @@ fn probabilities_with_cycles_and_of_subsets_match_draws_of_the_log_odds() {
                 _ => pairs(4).into_iter().map(|(a, b)| vec![a, b]).collect(),
             };
             for subset in subsets {
-                let p = log_probability(&[0, 1, 2, 3], &[subset.clone()], &score).exp();
+                let p = log_probability(&[0, 1, 2, 3], std::slice::from_ref(&subset), &score).exp();
                 subset.iter().for_each(|a| sums[*a] += p / normals.rows() as f64);
             }
         }
