@@ -17,7 +17,7 @@ use statrs::function::gamma::ln_gamma;
 
 use super::hyperparameters::{HyperParameter, HyperPrior, add_log_priors};
 use super::search::maximise_within_priors;
-use crate::control::RunControl;
+use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::kernel::Parameter;
 use crate::kernel_model::KernelExpansion;
@@ -208,7 +208,9 @@ impl HyperPosterior<'_> {
         start: &[f64],
         mut posterior: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
     ) -> Result<Proposal> {
-        let location = maximise_within_priors(scores, start, self.control, &mut posterior)?.theta;
+        // The steps of this search are no draws, which the progress of the average counts.
+        let control = RunControl { stop: self.control.stop, progress: &Progress::default() };
+        let location = maximise_within_priors(scores, start, control, &mut posterior)?.theta;
         let mut negative_hessian = Matrix::zeros(location.len(), location.len());
         for k in 0..location.len() {
             let mut gradient_at = |offset: f64| {

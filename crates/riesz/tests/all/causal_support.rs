@@ -178,8 +178,9 @@ fn fits_can_be_stopped_and_refuse_excessive_memory() {
     assert_eq!(stopped.progress.steps(), 0);
     let completed = fusion();
     completed.fit(&studies).unwrap();
-    let progress = &completed.progress;
-    assert_eq!((&progress.stage()[..], progress.share()), ("averaging over hyper-parameters", 1.0));
+    // The last stage chooses the hyper-parameters of an embedding.
+    assert_eq!(completed.progress.stage(), "choosing hyper-parameters");
+    assert!(completed.progress.steps() > 0);
     assert!(matches!(
         effect.on_population(&TargetPopulation::Treated(column("x", &[0.0])), &AtomicBool::new(true)),
         Err(Error::Interrupted)
