@@ -43,7 +43,7 @@ def read_choices(sets: Any, chosen: Any) -> tuple[list[Labels], list[Places]]:
 
 
 def _is_list(part: Any) -> bool:
-    return isinstance(part, list) or isinstance(part, (tuple, np.ndarray)) and np.ndim(part) > 0
+    return isinstance(part, (list, tuple)) or isinstance(part, np.ndarray) and part.ndim > 0
 
 
 def _place(place: Any) -> Labels:

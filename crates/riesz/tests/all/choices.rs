@@ -69,6 +69,21 @@ fn assert_moments_near(actual: &(Vec<f64>, Matrix), expected: &(Vec<f64>, Matrix
     actual.1.data().iter().zip(expected.1.data()).for_each(|(a, b)| assert_near(*a, *b, tolerance));
 }
 
+/// Compares the gradient of the evidence in the hyper-parameters with central differences, at values that are
+/// `offset` above those of the process.
+fn assert_evidence_gradient(process: &PreferenceProcess, items: &Table, choices: &Choices, offset: f64) {
+    let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value + offset).collect();
+    let (_, gradient) = process.log_marginal_likelihood_of_choices(items, choices, &theta).unwrap();
+    for (i, slope) in gradient.iter().enumerate() {
+        let value = |step: f64| {
+            let mut moved = theta.clone();
+            moved[i] += step;
+            process.log_marginal_likelihood_of_choices(items, choices, &moved).unwrap().0
+        };
+        assert_near(*slope, (value(1e-4) - value(-1e-4)) / 2e-4, 1e-6);
+    }
+}
+
 #[test]
 fn sets_of_two_are_duels() {
     let items = Stream(5).normals(7, 2);
@@ -198,17 +213,7 @@ fn subsets_and_cycles_match_enumeration() {
         let (mean, _) = moments(&fit, &items);
         mean.iter().zip(&g).for_each(|(mean, g)| assert_near(*mean, *g, 2e-6));
         assert_near(fit.log_marginal_likelihood, evidence, 2e-6);
-        // The gradient of the evidence in the hyper-parameters.
-        let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value + 0.1).collect();
-        let (_, gradient) = process.log_marginal_likelihood_of_choices(&items, &choices, &theta).unwrap();
-        for (i, slope) in gradient.iter().enumerate() {
-            let value = |step: f64| {
-                let mut moved = theta.clone();
-                moved[i] += step;
-                process.log_marginal_likelihood_of_choices(&items, &choices, &moved).unwrap().0
-            };
-            assert_near(*slope, (value(1e-4) - value(-1e-4)) / 2e-4, 1e-6);
-        }
+        assert_evidence_gradient(&process, &items, &choices, 0.1);
     }
 }
 
@@ -239,8 +244,7 @@ fn probabilities_with_cycles_and_of_subsets_match_draws_of_the_log_odds() {
     let part = ModelPart::single(&fit.model, Some(&fit.covariance));
     let set = [4, 0, 2, 5];
     let stop = AtomicBool::new(false);
-    // Two-dimensional quadrature is not possible: six log odds are correlated. A grid over their principal
-    // axes would be too large, so that independent draws are the reference.
+    // Quadrature over six log odds would take too long, so that other draws are the reference.
     let set_pairs: Vec<Pair> = pairs(4).into_iter().map(|(i, j)| (set[i], set[j])).collect();
     let posterior = fit.posterior();
     let functionals = posterior.functionals_at(&wide_rows(&items, &set_pairs).unwrap()).unwrap();
@@ -384,16 +388,7 @@ fn posterior_matches_dense_newton() {
 fn evidence_gradient_matches_finite_differences() {
     let (items, choices) = case();
     let process = process(true);
-    let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value + 0.2).collect();
-    let (_, gradient) = process.log_marginal_likelihood_of_choices(&items, &choices, &theta).unwrap();
-    for (i, slope) in gradient.iter().enumerate() {
-        let value = |step: f64| {
-            let mut moved = theta.clone();
-            moved[i] += step;
-            process.log_marginal_likelihood_of_choices(&items, &choices, &moved).unwrap().0
-        };
-        assert_near(*slope, (value(1e-4) - value(-1e-4)) / 2e-4, 1e-6);
-    }
+    assert_evidence_gradient(&process, &items, &choices, 0.2);
     // Tuning increases the evidence.
     let tuned = PreferenceProcess { tune: true, ..process.clone() };
     let fit = tuned.fit_choices(&items, &choices).unwrap();
