@@ -300,6 +300,13 @@ class Explanation:
         conditioning: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
         duels: str | None = None,
     ) -> Explanation: ...
+    def renamed(
+        self,
+        players: list[tuple[str, list[int]]],
+        output_names: list[str],
+        data: _Rows,
+        provenance: _Origin,
+    ) -> Explanation: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, object]]: ...
     @staticmethod
     def from_json(json: bytes) -> Explanation: ...

@@ -24,6 +24,11 @@ use crate::{NamedRows, Sample, matrix, raise, refuse, sample};
 /// run.
 type Origin = (String, String, Vec<(String, String)>, Vec<(String, String)>);
 
+fn provenance_of((game, absent, model, run): Origin) -> Provenance {
+    let facts = |known: Vec<(String, String)>| known.into_iter().map(|(k, v)| CardEntry::new(k, v)).collect();
+    Provenance { game, absent, model: facts(model), run: facts(run) }
+}
+
 /// An explanation: values, base values and predictions, with their exactness and provenance.
 #[pyclass(frozen, module = "riesz._core")]
 pub(crate) struct Explanation {
@@ -99,9 +104,6 @@ impl Explanation {
             cube.as_array().permuted_axes([0, 2, 1]).iter().copied().collect()
         };
         let pair = |array: PyReadonlyArray2<'_, f64>| array.as_array().iter().copied().collect();
-        let facts =
-            |known: Vec<(String, String)>| known.into_iter().map(|(k, v)| CardEntry::new(k, v)).collect();
-        let (game, absent, model, run) = provenance;
         let entries = |array: PyReadonlyArray4<'_, f64>| -> Vec<f64> {
             array.as_array().permuted_axes([0, 3, 1, 2]).iter().copied().collect()
         };
@@ -134,13 +136,32 @@ impl Explanation {
             },
             uncertainty: dispersion.map(|dispersion| Uncertainty { dispersion, source, conditioning }),
             duels,
-            provenance: Provenance { game, absent, model: facts(model), run: facts(run) },
+            provenance: provenance_of(provenance),
         };
         inner.validate().map_err(refuse)?;
         let decisions: Option<ClassDecisions> =
             decisions.map(serde_json::from_str).transpose().map_err(refuse)?;
         decisions.iter().try_for_each(|d| d.validate(inner.rows(), inner.outputs())).map_err(refuse)?;
         Ok(Self { decisions, ..Self::new(inner, None) })
+    }
+
+    /// The same values with other names of players and outputs, other explained rows, and another provenance.
+    fn renamed(
+        &self,
+        players: Vec<(String, Vec<usize>)>,
+        output_names: Vec<String>,
+        data: NamedRows<'_>,
+        provenance: Origin,
+    ) -> PyResult<Self> {
+        let inner = riesz::Explanation {
+            players: players.into_iter().map(|(name, columns)| Player { name, columns }).collect(),
+            output_names,
+            data: sample(data)?,
+            provenance: provenance_of(provenance),
+            ..self.inner.clone()
+        };
+        inner.validate().map_err(refuse)?;
+        Ok(Self { decisions: self.decisions.clone(), ..Self::new(inner, None) })
     }
 
     /// The arguments of the constructor, for `pickle`.

@@ -626,11 +626,22 @@ PartValues = tuple[_core.Explanation, Sequence[int]]
 
 
 def joined(
-    blocks: Sequence[Sequence[PartValues]], players: Sequence[tuple[str, list[int]]], **parts_of_result: Any
+    blocks: Sequence[Sequence[PartValues]],
+    players: Sequence[tuple[str, list[int]]],
+    *,
+    data: np.ndarray,
+    column_names: Sequence[str],
+    output_names: list[str],
+    provenance: dict[str, Any],
 ) -> Explanation:
     """Joins the outputs of ``blocks``; each output is the sum of its parts. A player without a column in a
     part has value 0 there. See :func:`_explanation_from` for the other arguments."""
     parts = [part for block in blocks for part, _ in block]
+    if len(parts) == 1 and list(blocks[0][0][1]) == list(range(len(players))):
+        rows = _core_rows(data, column_names)
+        return Explanation(
+            parts[0].renamed(list(players), output_names, rows, _core_provenance(provenance)), data
+        )
     subsets = None
     if parts[0].subsets is not None:
         sizes = range(1, min(parts[0].order, len(players)) + 1)
@@ -673,7 +684,10 @@ def joined(
         subsets=subsets,
         index=parts[0].index,
         row_numbers=parts[0].row_numbers,
-        **parts_of_result,
+        data=data,
+        column_names=column_names,
+        output_names=output_names,
+        provenance=provenance,
     )
 
 
@@ -771,12 +785,9 @@ def _explanation_from(
     **parts: Any,
 ) -> Explanation:
     """Builds an explanation from fields, with the names that pickles of version 2 use."""
-    columns = [_column(cells) for cells in data.T]
-    numbers = np.stack([numbers for _, numbers in columns], axis=1) if columns else np.empty((len(data), 0))
-    model, run = (list(provenance[facts].items()) for facts in ("model", "run"))
     core = _core.Explanation(
-        data=(list(column_names), [levels for levels, _ in columns], numbers),
-        provenance=(provenance["game"], provenance["absent"], model, run),
+        data=_core_rows(data, column_names),
+        provenance=_core_provenance(provenance),
         std_error=std_error,
         sampling=None if sampling is None else (sampling["evaluations"], sampling["seed"]),
         **{"subsets": None, **parts},
@@ -828,6 +839,24 @@ def _positions(key: Any, names: Sequence[str] | None, label: str, count: int) ->
 
 #: The level of a missing number, in a column whose numbers are kept as levels.
 MISSING = "missing"
+
+
+def _core_provenance(provenance: dict[str, Any]) -> tuple[str, str, list[Any], list[Any]]:
+    """Returns a provenance in the core's form."""
+    model, run = (list(provenance[facts].items()) for facts in ("model", "run"))
+    return provenance["game"], provenance["absent"], model, run
+
+
+def _core_rows(
+    data: np.ndarray, column_names: Sequence[str]
+) -> tuple[list[str], list[list[str] | None], np.ndarray]:
+    """Returns rows in the core's form: the columns' names, their levels (``None`` for numbers), and
+    numbers."""
+    if data.dtype == np.float64 and np.isfinite(data).all():
+        return list(column_names), [None] * data.shape[1], data
+    columns = [_column(cells) for cells in data.T]
+    numbers = np.stack([numbers for _, numbers in columns], axis=1) if columns else np.empty((len(data), 0))
+    return list(column_names), [levels for levels, _ in columns], numbers
 
 
 def _column(cells: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
