@@ -207,7 +207,7 @@ def large(bags, d=5, seed=0):
 def main():
     print(f"riesz {riesz.__version__}, numpy {np.__version__}; threads: {arguments.threads}; Gaussian kernel")
     if arguments.large is not None:
-        return large(arguments.large // 10 if arguments.quick else arguments.large)
+        return large(arguments.large // 100 if arguments.quick else arguments.large)
     print("3 columns")
     print(
         "| what | rows | bags | numpy, s | riesz, s | times faster | largest difference "

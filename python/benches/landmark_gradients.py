@@ -108,11 +108,12 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tolerance", type=float, default=1e-3)
     parser.add_argument("--fit", type=int, metavar="ROWS")
-    parser.add_argument("--quick", action="store_true", help="at most 2,000 rows and landmarks")
+    parser.add_argument("--quick", action="store_true", help="few rows and landmarks")
     options = parser.parse_args()
     if options.quick:
         options.rows, options.landmarks = min(options.rows, 2000), min(options.landmarks, 2000)
-        options.fit = options.fit and 2000
+        if options.fit:
+            options.fit, options.landmarks = 10_000, 1_000
     if options.fit:
         return fits(options.fit, options.landmarks, options.threads)
     one_pass(options.rows, options.landmarks, options.threads, options.tolerance)
