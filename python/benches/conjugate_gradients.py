@@ -16,6 +16,7 @@ import sys
 import time
 
 import numpy as np
+from timing import record
 
 import riesz
 from riesz.kernels import RBF
@@ -56,6 +57,7 @@ def main() -> None:
     parser.add_argument(
         "--run", nargs=5, metavar=("N", "ROWS", "RIDGE", "PLAYERS", "WAY"), help=argparse.SUPPRESS
     )
+    parser.add_argument("--quick", action="store_true", help="small sizes only")
     parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 2000, 4000, 10_000, 20_000])
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--ridges", type=float, nargs="*", default=[1e-2, 1e-3])
@@ -66,6 +68,8 @@ def main() -> None:
     if options.run is not None:
         n, rows, ridge, players, way = options.run
         return run(int(n), int(rows), float(ridge), int(players), way)
+    if options.quick:
+        options.sizes = [1000]
     coalitions = min(36, 2**options.players - 2)
     size = f"{coalitions} coalitions of {options.players} players, 10 features, {options.rows} rows"
     print(f"riesz {riesz.__version__}, {os.cpu_count()} cores, all threads; {size}")
@@ -73,13 +77,19 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for n in options.sizes:
         for ridge in options.ridges:
-            reference = None
+            reference, factorisation = None, None
             for way in options.ways:
                 if way == "factorisation" and n > options.factored:
                     continue
                 values, seconds, memory = measured(n, options.rows, ridge, options.players, way)
                 reference = values if reference is None else reference
                 difference = np.abs(values - reference).max() / np.abs(reference).max()
+                if way == "factorisation":
+                    factorisation = {"reference_figure": seconds, "reference_GiB": memory}
+                else:
+                    sizes = f"n = {n}, ridge {ridge:g}, {size.replace(', 10 features', '')}"
+                    compared = {"reference": "factorisation", **factorisation} if factorisation else {}
+                    record(way, sizes, seconds, **compared, unit="s", threads=os.cpu_count(), GiB=memory)
                 print(
                     f"| {n} | {ridge:g} | {way} | {seconds:.3g} | {memory:.2f} | {difference:.1e} |",
                     flush=True,

@@ -25,10 +25,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from timing import record
 
 KINDS = ["krr", "gp", "gp, ard", "svr", "klr", "gpc", "svc"]
 CLASSIFIERS = {"klr", "gpc", "svc"}
@@ -181,8 +183,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 5000])
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
+    parser.add_argument("--quick", action="store_true", help="2,000 rows and three models")
     parser.add_argument("--full", action="store_true", help="peers at more than 2,000 rows too")
     options = parser.parse_args()
+    if options.quick:
+        options.sizes, options.kinds = [2000], ["gp", "svr", "svc"]
     print("two threads, 10 columns; default settings of riesz fit")
     print("| n | program | CPU s | wall s | GiB at most | error | times the CPU of riesz |")
     print("|---|---|---|---|---|---|---|")
@@ -190,13 +195,26 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             write_rows(Path(folder), n)
             for kind in options.kinds:
-                ours = 0.0
-                for way in ["riesz", *(PEERS[kind] if n <= 2000 or options.full else [])]:
+                ours, details = 0.0, {}
+                peers = PEERS[kind] if n <= 2000 or options.full else []
+                for way in ["riesz", *peers]:
+                    if way == "GPyTorch ExactGP" and find_spec("gpytorch") is None:
+                        print("GPyTorch is not installed", file=sys.stderr)
+                        continue
                     cpu, wall, memory, loss = measured(["--one", folder, kind, way])
-                    ours = ours or cpu
+                    if way == "riesz":
+                        ours, details = cpu, {"wall_s": wall, "GiB": memory, "error": loss}
                     name = f"riesz fit --model {kind}" if way == "riesz" else f"{way} ({kind})"
                     numbers = f"{cpu:.1f} | {wall:.1f} | {memory:.2f} | {loss:.4f} | {cpu / ours:.1f}"
                     print(f"| {n} | {name} | {numbers} |", flush=True)
+                    case = (f"fit --model {kind}", f"{n} rows, 10 columns", ours)
+                    measures = dict(unit="CPU s", threads=2, **details)
+                    if way != "riesz":
+                        peer = {"wall_s": wall, "GiB": memory, "error": loss}
+                        measures |= {f"reference_{key}": value for key, value in peer.items()}
+                        record(*case, way, cpu, **measures)
+                    elif not peers:
+                        record(*case, **measures)
 
 
 if __name__ == "__main__":

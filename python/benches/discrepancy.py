@@ -18,6 +18,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYO
 import time
 
 import numpy as np
+from timing import record
 
 import riesz
 from riesz.kernels import RBF
@@ -89,13 +90,14 @@ def main():
     pooled = np.vstack([X, Z])
     lengthscale = np.sqrt(2 * d)
     kernel = RBF(lengthscale)
-    threads = os.environ["RAYON_NUM_THREADS"]
-    print(f"riesz {riesz.__version__}, numpy {np.__version__}, threads: {threads}, n = m = {n}, d = {d}")
+    threads, sizes = os.environ["RAYON_NUM_THREADS"], f"n = m = {n}, d = {d}"
+    print(f"riesz {riesz.__version__}, numpy {np.__version__}, threads: {threads}, {sizes}")
     print("| what | numpy, s | riesz, s | times faster | largest difference |")
     print("|---|---|---|---|---|")
 
     def line(label, theirs, ours, difference):
         print(f"| {label} | {theirs:.3g} | {ours:.3g} | {theirs / ours:.1f} | {difference:.1e} |", flush=True)
+        record(label, sizes, ours, "numpy", theirs, unit="s", threads=threads, difference=difference)
 
     theirs, expected = best(lambda: attribute(pooled, mmd_weights(n, n), lengthscale), 1)
     ours, result = best(
@@ -137,6 +139,10 @@ def main():
                 f"| {name} | {factors} | {1e3 * single:.1f} | {1e3 * attributed:.1f}"
                 f" | {bare:.3g} ({bare / single:.0f} times) | {full:.3g} ({full / attributed:.0f} times) |"
             )
+            case, size = f"{name}, {factors} factors, permutation test", f"{sizes}, {draws} permutations"
+            record(case, size, bare, unit="s", threads=threads, one_statistic=single)
+            case += " with all features"
+            record(case, size, full, unit="s", threads=threads, one_attribution=attributed)
 
 
 if __name__ == "__main__":

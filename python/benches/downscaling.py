@@ -40,7 +40,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYO
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from timing import milliseconds
+from timing import milliseconds, record
 
 import riesz
 from riesz import _core
@@ -114,7 +114,7 @@ def evidences(n, bags):
     aggregates |= {
         "name": "z",
         "targets": z.tolist(),
-        "own": list(range(bags)),
+        "bag_of_target": list(range(bags)),
         "known": None,
         "mediators": None,
     }
@@ -190,12 +190,11 @@ def large(bags, d=5, seed=0):
         wall, cpu = time.perf_counter() - start, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(f"| {label} | {wall:.0f} | {cpu:.0f} | {peak:.2f} |", flush=True)
+        record(label, sizes, wall, unit="s", threads=arguments.threads, CPU_s=cpu, GiB=peak)
         return out
 
-    print(
-        f"{len(X):,} rows in {bags:,} bags, {points:,} points\n| what | s | s of all threads | peak GiB "
-        "|\n|---|---|---|---|"
-    )
+    sizes = f"{len(X):,} rows in {bags:,} bags, {points:,} points"
+    print(f"{sizes}\n| what | s | s of all threads | peak GiB |\n|---|---|---|---|")
     timed("tuned fit", lambda: process.fit(X, z, bag=bag))
     mean, sd = timed("map with standard deviations", lambda: process.predict(X, return_std=True))
     rmse, share = np.sqrt(np.mean((mean - f) ** 2)), np.mean(np.abs(mean - f) < 1.96 * sd)
@@ -208,7 +207,7 @@ def large(bags, d=5, seed=0):
 def main():
     print(f"riesz {riesz.__version__}, numpy {np.__version__}; threads: {arguments.threads}; Gaussian kernel")
     if arguments.large is not None:
-        return large(arguments.large)
+        return large(arguments.large // 100 if arguments.quick else arguments.large)
     print("3 columns")
     print(
         "| what | rows | bags | numpy, s | riesz, s | times faster | largest difference "
@@ -221,6 +220,10 @@ def main():
     ):
         for n in counts:
             ours, other, difference = measure(n, 50)
+            sizes = f"{n} rows, 50 bags, 3 columns"
+            seconds = {"riesz": ours / 1e3, "reference": "numpy", "reference_figure": other / 1e3}
+            threads = arguments.threads
+            record(label, sizes, **seconds, unit="s", threads=threads, difference=difference)
             print(
                 f"| {label} | {n} | 50 | {other / 1e3:.3g} | {ours / 1e3:.3g} | {other / ours:.1f} | "
                 f"{difference:.1e} "

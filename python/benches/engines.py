@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 from landmarks import LENGTH, RIDGE, D, data
+from timing import record
 
 
 def main():
@@ -22,7 +23,10 @@ def main():
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--landmarks", type=int, default=1_000)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     options = parser.parse_args()
+    if options.quick:
+        options.rows //= 10
     import pyarrow as pa
     import pyarrow.parquet as pq
     from distributed import Client, LocalCluster
@@ -79,6 +83,8 @@ def main():
     finally:
         shutil.rmtree(folder)
     print(f"{options.rows} rows, {options.landmarks} landmarks, {options.workers} cores")
+    sizes, seconds = f"{options.rows} rows, {options.landmarks} landmarks", (command_seconds, dask_seconds)
+    record("fit by Dask", sizes, seconds[1], "command line", seconds[0], unit="s", threads=options.workers)
     print(
         f"command line {command_seconds:.1f} s, Dask {dask_seconds:.1f} s, ratio "
         f"{dask_seconds / command_seconds:.2f}; the same coefficients: "

@@ -17,6 +17,7 @@ import tempfile
 import time
 
 from landmarks import LENGTH, data
+from timing import record
 
 
 def peak():
@@ -48,7 +49,10 @@ def main():
     parser.add_argument("--landmarks", type=int, default=500)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     options = parser.parse_args()
+    if options.quick:
+        options.rows //= 10
     if options.only:
         return explain(options.only)
     import pyarrow as pa
@@ -78,6 +82,10 @@ def main():
         shutil.rmtree(folder)
     print("{rows} rows, {parts} parts of {gb:.2f} GB".format(**report))
     print("CPU {cpu:.0f} s, {wall:.0f} s, {gib:.2f} GiB ({imported:.2f} of it libraries)".format(**report))
+    sizes = f"{n} rows, {options.landmarks} landmarks"
+    details = {"CPU_s": report["cpu"], "GiB": report["gib"], "imported_GiB": report["imported"]}
+    record("functional", sizes, report["wall"], unit="s", threads=options.threads, **details)
+    record("size of the parts", sizes, report["gb"], unit="GB", threads=options.threads)
     print("largest residual {residual:.1e}, proved bound {bound:.1e}".format(**report))
 
 

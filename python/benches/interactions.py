@@ -28,7 +28,7 @@ import numpy as np
 import shapiq
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
-from timing import milliseconds
+from timing import milliseconds, record
 
 import riesz
 
@@ -70,8 +70,12 @@ def by_numpy(model, row):
     return out[np.triu_indices(d, 1)]
 
 
-def line(label, riesz_ms, peer, ours, theirs):
+def line(case, d, reference, riesz_ms, peer, ours, theirs):
+    label = f"{case}, d = {d}, {reference}"
     difference = np.abs(ours - theirs).max() / np.abs(theirs).max()
+    background = f", background {BACKGROUND}" if "interventional" in case else ""
+    sizes, unit = f"n = {N}, d = {d}{background}", "ms/row"
+    record(case, sizes, riesz_ms, reference, peer, unit=unit, difference=difference)
     print(f"| {label} | {riesz_ms:.3f} | {peer:.1f} | {peer / riesz_ms:.0f} | {difference:.0e} |")
 
 
@@ -84,24 +88,19 @@ def main():
     versions = f"riesz {riesz.__version__}, shapiq {version('shapiq')}, numpy {np.__version__}"
     print(f"one thread, n = {N}; {versions}; milliseconds per row\n")
     print("| pairs | riesz | other | ratio | difference |\n|---|---|---|---|---|")
-    model, background, rows = fitted(8 if quick else 10)
+    model, background, rows = fitted(10)
     for index in ["k-SII"] if quick else ["SII", "k-SII", "STII", "FSII", "BII", "FBII", "Moebius"]:
         explainer = riesz.Explainer(model, background, index=index, n_jobs=1)
         riesz_ms, explanation = milliseconds(lambda: explainer(rows), len(rows))
         peer, theirs = milliseconds(lambda: by_shapiq(model, background, rows[0], index), 1)
-        line(
-            f"{index}, interventional, d = {rows.shape[1]}, shapiq",
-            riesz_ms,
-            peer,
-            explanation.values[0],
-            theirs,
-        )
-    for d in [20] if quick else [10, 50, 100]:
+        d = rows.shape[1]
+        line(f"{index}, interventional", d, "shapiq", riesz_ms, peer, explanation.values[0], theirs)
+    for d in [10, 50] if quick else [10, 50, 100]:
         model, _, rows = fitted(d)
         explainer = riesz.Explainer(model, index="SII", n_jobs=1)
         riesz_ms, explanation = milliseconds(lambda: explainer(rows), len(rows))
         peer, theirs = milliseconds(lambda: by_numpy(model, rows[0]), 1)
-        line(f"SII, functional, d = {d}, numpy", riesz_ms, peer, explanation.values[0, d:], theirs)
+        line("SII, functional", d, "numpy", riesz_ms, peer, explanation.values[0, d:], theirs)
 
 
 if __name__ == "__main__":

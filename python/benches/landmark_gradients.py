@@ -22,6 +22,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 from landmarks import LENGTH, RIDGE, D, by_command, data, spent
+from timing import record
 
 
 def one_pass(n, m, threads, tolerance):
@@ -70,6 +71,8 @@ def one_pass(n, m, threads, tolerance):
     print(f"a pass over {n} rows with {len(points)} landmarks, {threads} thread(s)")
     print(f"riesz {cpu:.2f} s of CPU ({1e9 * cpu / values:.2f} ns a kernel value, {wall:.2f} s), ", end="")
     print(f"Falkon's in numpy {other:.2f} ({1e9 * other / values:.2f} ns), ratio {cpu / other:.2f}")
+    sizes = f"{n} rows, {len(points)} landmarks, tolerance {tolerance:g}"
+    record("one pass", sizes, cpu, "Falkon in numpy", other, unit="CPU s", threads=threads, wall_s=wall)
 
 
 def fits(n, m, threads):
@@ -83,11 +86,17 @@ def fits(n, m, threads):
         columns = {**{f"x{j}": x[:, j] for j in range(D)}, "y": y}
         pq.write_table(pa.table(columns), f"{folder}/rows/0.parquet", row_group_size=1 << 17)
         print(f"{n} rows from Parquet, {m} landmarks, {threads} thread(s)")
+        times = {}
         for solver in ("cg", "direct"):
             output, took = by_command(folder, m, threads, "--solver", solver)
             steps = re.findall(r"^steps +(\d+)", output, re.M)
             line = "{cpu:8.1f} s of CPU, {wall:7.1f} s, {gib:5.2f} GiB, RMSE {error:.6f}".format(**took)
             print(f"{solver:7} {line}" + "".join(f", {k} steps" for k in steps), flush=True)
+            times[solver] = took
+        cg, direct = times["cg"], times["direct"]
+        sizes, memory = f"{n} rows, {m} landmarks", {"GiB": cg["gib"], "reference_GiB": direct["gib"]}
+        seconds = (cg["cpu"], "direct solver", direct["cpu"])
+        record("conjugate gradients", sizes, *seconds, unit="CPU s", threads=threads, **memory)
     finally:
         shutil.rmtree(folder)
 
@@ -99,7 +108,12 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tolerance", type=float, default=1e-3)
     parser.add_argument("--fit", type=int, metavar="ROWS")
+    parser.add_argument("--quick", action="store_true", help="few rows and landmarks")
     options = parser.parse_args()
+    if options.quick:
+        options.rows, options.landmarks = min(options.rows, 2000), min(options.landmarks, 2000)
+        if options.fit:
+            options.fit, options.landmarks = 10_000, 1_000
     if options.fit:
         return fits(options.fit, options.landmarks, options.threads)
     one_pass(options.rows, options.landmarks, options.threads, options.tolerance)

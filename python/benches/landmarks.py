@@ -26,6 +26,7 @@ import tempfile
 import time
 
 import numpy as np
+from timing import record
 
 D, RIDGE, LENGTH = 18, 0.1, np.sqrt(18.0)
 
@@ -179,7 +180,8 @@ def subprocess_report(name, *arguments, threads, program=None):
     return json.loads(out.splitlines()[-1])
 
 
-def shown(lines):
+def shown(lines, case, sizes, threads):
+    """Prints and records measurements of riesz, which are first, and of its references."""
     print(f"{'':20} {'CPU s':>9} {'wall s':>9} {'GiB':>7} {'error':>9} {'landmarks':>10}")
     for line in lines:
         numbers = "{cpu:9.2f} {wall:9.2f} {gib:7.2f} {error:9.5f} {landmarks:10}".format(**line)
@@ -188,6 +190,11 @@ def shown(lines):
     for other in lines[1:]:
         ratios = [lines[0][k] / other[k] for k in ("cpu", "gib", "error")]
         print("riesz / {}: CPU {:.2f}, memory {:.2f}, error {:.4f}".format(other["name"], *ratios))
+    details = {"error": lines[0]["error"], "wall_s": lines[0]["wall"]}
+    for other in lines[1:] or [{}]:
+        for suffix, key, unit in [("", "cpu", "CPU s"), (", peak memory", "gib", "GiB")]:
+            figures = (lines[0][key], other.get("name"), other.get(key))
+            record(case + suffix, sizes, *figures, unit=unit, threads=threads, **details)
 
 
 def by_command(folder, m, threads, *options):
@@ -242,15 +249,10 @@ def from_files(n, m, threads):
         model = first.pop("model")
         np.save(f"{folder}/points.npy", model.points)
         print("\n".join(line for line in log.splitlines() if "certificate" in line or "jitter" in line))
+        lines, files = [first], (f"{folder}/rows", m, f"{folder}/points.npy")
         if n <= 2_000_000:
-            shown(
-                [
-                    first,
-                    subprocess_report("numpy", f"{folder}/rows", m, f"{folder}/points.npy", threads=threads),
-                ]
-            )
-        else:
-            shown([first])
+            lines.append(subprocess_report("numpy", *files, threads=threads))
+        shown(lines, "ridge regression of files", f"{n} rows, {D} columns, {m} landmarks", threads)
     finally:
         shutil.rmtree(folder)
 
@@ -263,7 +265,11 @@ def main():
     parser.add_argument("--adult")
     parser.add_argument("--parquet", type=int)
     parser.add_argument("--only", nargs="+")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows and landmarks")
     options = parser.parse_args()
+    if options.quick:
+        options.rows, options.landmarks = options.rows // 10, options.landmarks // 10
+        options.parquet = options.parquet and options.parquet // 10
     if options.only:
         name, rows, landmarks, points, *adult = options.only
         if name == "numpy":
@@ -287,7 +293,10 @@ def main():
             *([options.adult] if options.adult else []),
         )
         names = ("riesz", "sklearn", *(["default"] if options.adult else []))
-        shown([subprocess_report(name, *sizes, threads=options.threads) for name in names])
+        lines = [subprocess_report(name, *sizes, threads=options.threads) for name in names]
+        case = "logistic regression" if options.adult else "ridge regression"
+        sizes = f"{rows}, {options.landmarks} landmarks"
+        shown(lines, case, sizes, options.threads)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import coo_array
 from scipy.special import expit, log_expit
 from sklearn.linear_model import LogisticRegression
-from timing import milliseconds
+from timing import milliseconds, record
 
 import riesz
 from riesz import _core
@@ -43,6 +43,11 @@ def print_table(title, rows):
     print(f"\n{title}")
     for name, ms, note in rows:
         print(f"  {name:34} {ms / 1e3:9.3f} s   {note}")
+
+
+def record_seconds(case, sizes, riesz_ms, reference=None, reference_ms=None):
+    peer = () if reference is None else (reference, reference_ms / 1e3)
+    record(case, sizes, riesz_ms / 1e3, *peer, unit="s", threads=os.environ["RAYON_NUM_THREADS"])
 
 
 def bradley_terry(n=40_000, N=800):
@@ -72,7 +77,7 @@ def bradley_terry(n=40_000, N=800):
         ms, reference = milliseconds(lambda: choix.ilsr_pairwise(N, wins, alpha=1e-3), 1, min_runs=1)
         rows.append(
             (
-                "choix Ilength_scale=length_scaleR",
+                "choix ILSR",
                 ms,
                 f"correlation {np.corrcoef(reference, abilities)[0, 1]:.4f} (another penalty)",
             )
@@ -83,6 +88,8 @@ def bradley_terry(n=40_000, N=800):
         )
         rows.append(("choix Newton-CG", ms, f"differs by {np.abs(reference - abilities).max():.0e}"))
     print_table(f"Bradley-Terry, {n:,} duels among {N} items", rows)
+    for name, ms, _ in rows[1:]:
+        record_seconds("Bradley-Terry", f"{n:,} duels, {N} items", rows[0][1], name, ms)
 
 
 def newton_cg(F, left, right, won, utility, generalised):
@@ -157,6 +164,9 @@ def landmarks(n=40_000, N=800, d=6, q=250, length_scale=3.0):
     ms, _ = milliseconds(lambda: drawn.fit(X, pairs, outcome=won), 1, min_runs=1)
     rows.append(("riesz with 8 draws", ms, ""))
     print_table(f"Landmarks, {n:,} duels among {N} items with {d} features", rows)
+    sizes = f"{n:,} duels, {N} items, {d} features, {q} landmarks"
+    record_seconds("landmarks", sizes, rows[0][1], "numpy", rows[1][1])
+    record_seconds("landmarks with 8 draws", sizes, rows[2][1])
 
 
 def evidence_in_numpy(X, left, right, won, length_scale, utility, generalised):
@@ -215,6 +225,8 @@ def evidence(sizes=(500, 1000, 2000), N=400, d=6):
         # The third entry of the gradient belongs to the kernel's scale, which is fixed.
         apart = max(abs(value - ours[0]), np.abs(gradient - np.delete(ours[1], 2)).max())
         rows.append((f"numpy, {n} pairs", ms, f"differs by {apart:.0e}"))
+        sizes = f"{n} pairs, {N} items, {d} features"
+        record_seconds("Laplace's evidence and gradient", sizes, rows[-2][1], "numpy", ms)
     print_table(f"Laplace's evidence and {d + 2} slopes", rows)
 
 
@@ -280,6 +292,8 @@ def explaining(N=400, n=600, d=7, Q=60, ridge=1e-3):
             weight = 1 / (d * np.array([math.comb(d - 1, k) for k in subsets[masks]]))
             values[:, j] = (coalition_values[:, masks | 1 << j] - coalition_values[:, masks]) @ weight
         rows.append((f"numpy, {game}", ms, f"differs by {np.abs(values - why.values).max():.0e}"))
+        sizes = f"{Q} duels, {n} duels learnt, {N} items, {d} features"
+        record_seconds(f"explained, {game}", sizes, rows[-2][1], "numpy", ms)
     print_table(f"Explaining {Q} duels, {2**d} coalitions, {N} items, {n} duels learnt", rows)
 
 
@@ -295,6 +309,9 @@ def orders(N=800, n=8000, d=20, landmarks=200, background=100, Q=5):
         exact = why if count is None else exact
         error = np.sqrt(np.mean((why.values - exact.values) ** 2)) / np.abs(exact.values).mean()
         note = "" if count is None else f"off by {100 * error:.1f} % of the mean size (root mean square)"
+        if count is not None:
+            sizes = f"{landmarks} landmarks, {d} features, {background} background items"
+            record_seconds(f"explained, paired, {count} random orders", sizes, ms / Q, "exact", rows[0][1])
         rows.append((f"riesz, {'exact' if count is None else f'{count} random orders'}", ms / Q, note))
     print_table(
         f"One of {Q} duels explained, game paired, {landmarks} landmarks, {d} features, {background} "
@@ -306,7 +323,9 @@ def orders(N=800, n=8000, d=20, landmarks=200, background=100, Q=5):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=["bradley_terry", "landmarks", "evidence", "explaining", "orders"])
-    chosen = parser.parse_args().only
+    parser.add_argument("--quick", action="store_true", help="without landmarks and random orders")
+    options = parser.parse_args()
+    slow = (landmarks, orders)
     for bench in (bradley_terry, landmarks, evidence, explaining, orders):
-        if chosen in (None, bench.__name__):
+        if options.only == bench.__name__ or (options.only is None and not (options.quick and bench in slow)):
             bench()

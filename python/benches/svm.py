@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from timing import record
 
 WAYS = {"scikit-learn": "sklearn", "scikit-learn-intelex": "sklearnex", "riesz": "riesz"}
 GAMMA = 0.02
@@ -79,6 +80,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--run", nargs=3, metavar=("N", "C", "WAY"), help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--sizes", type=int, nargs="*", default=[5000, 20_000, 32_561])
     parser.add_argument("--prices", type=float, nargs="*", default=[1.0], help="C")
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
@@ -86,6 +88,8 @@ def main() -> None:
     if options.run is not None:
         n, c, way = options.run
         return run(options.folder, int(n), float(c), way)
+    if options.quick:
+        options.sizes = options.sizes[:1]
     missing = [way for way in options.ways if find_spec(WAYS[way]) is None]
     ways = [way for way in options.ways if way not in missing]
     print(
@@ -96,7 +100,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for n in options.sizes:
         for c in options.prices:
-            first = None
+            first, peers = None, {}
             for way in ways:
                 numbers = measured(options.folder, n, c, way)
                 decisions, (support, seconds, before, peak) = numbers[:-4], numbers[-4:]
@@ -105,6 +109,12 @@ def main() -> None:
                 row = f"| {n} | {c:g} | {way} | {seconds:.2f} | {before:.2f} | {peak:.2f} "
                 row += f"| {support:.0f} | {difference:.1e} |"
                 print(row, flush=True)
+                if way == "riesz":
+                    for peer, (peer_seconds, peer_peak) in peers.items():
+                        memory = {"GiB": peak, "reference_GiB": peer_peak}
+                        case, sizes = f"SVC, C = {c:g}", f"adult, {n} rows, 108 columns"
+                        record(case, sizes, seconds, peer, peer_seconds, unit="CPU s", **memory)
+                peers[way] = (seconds, peak)
     return None
 
 

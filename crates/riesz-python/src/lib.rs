@@ -748,6 +748,13 @@ fn codes(levels: Vec<String>, cells: Vec<Cell>) -> Vec<Option<usize>> {
     cells.iter().map(code).collect()
 }
 
+/// The instruction set of the engine on this machine, and whether this is a release build; benchmarks record
+/// the first and refuse other builds.
+#[pyfunction]
+fn build_facts() -> (&'static str, bool) {
+    (riesz::Isa::detect().name(), !cfg!(debug_assertions))
+}
+
 /// The compiled part of riesz.
 #[pymodule]
 mod _core {
@@ -758,7 +765,7 @@ mod _core {
     use super::explanation::Explanation;
 
     #[pymodule_export]
-    use super::{Expansion, Explainer, Question, Sample, Settings, Threads, codes};
+    use super::{Expansion, Explainer, Question, Sample, Settings, Threads, build_facts, codes};
 
     #[pymodule_export]
     use super::kernel::{factors, kernel, kernel_help, kernel_terms, length_scales};

@@ -1,9 +1,11 @@
 //! Benchmark of exact Shapley values against the best published form, a numpy quadrature in log space.
 //!
 //! `cargo bench --bench explain` prints a table. The reference runs in the Python that `RIESZ_PYTHON` names,
-//! or in `python3`, and needs numpy; `-- --quick` skips it. Both sides use one thread, 1000 support points,
-//! standard normal data and length scales √d, and both include the kernel evaluation. Values must agree to
-//! 1e-12.
+//! or in `python3`, and needs numpy. Both sides use one thread, 1000 support points, standard normal data and
+//! length scales √d, and both include the kernel evaluation. Values must agree to 1e-12. `-- --quick` runs
+//! small sizes only.
+
+mod record;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -13,6 +15,8 @@ use riesz::fit::GaussianProcess;
 use riesz::index::Interaction;
 use riesz::kernel::Polynomial;
 use riesz::{Explainer, Game, Isa, Kernel, KernelExpansion, Matrix, Question, Table, ValueIndex};
+
+use crate::record::{Case, record};
 
 const N: usize = 1000;
 const BACKGROUND: usize = 100;
@@ -69,15 +73,20 @@ fn numpy(points: &[Vec<f64>], coef: &[f64], row: &[f64], background: &[Vec<f64>]
     Some((fields.next()?.ok()?, fields.collect::<Result<_, _>>().ok()?))
 }
 
+/// Records milliseconds per row on one thread, beside those of a reference.
+fn record_row(case: &str, sizes: String, riesz: f64, reference: Option<(&str, f64)>) {
+    record(&Case { case, sizes, threads: 1, unit: "ms/row", riesz, reference });
+}
+
 fn main() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool");
+    let quick = std::env::args().any(|a| a == "--quick");
     println!("one thread, {}, n = {N}, length scales √d; milliseconds per row", Isa::detect().name());
     println!(
         "{:<16} {:>4} {:>6} {:>10} {:>10} {:>8} {:>10}",
         "game", "d", "rows", "riesz", "numpy", "ratio", "difference"
     );
     let mut missing = false;
-    let quick = std::env::args().any(|a| a == "--quick");
     for (interventional, d, rows) in [
         (false, 5, 100),
         (false, 10, 100),
@@ -92,56 +101,68 @@ fn main() {
         (true, 50, 20),
         (true, 50, 1),
     ] {
-        let mut normal = Normal(d as u64);
-        let (points, x) = (normal.matrix(N, d), normal.matrix(rows, d));
-        let background = if interventional { normal.matrix(BACKGROUND, d) } else { Vec::new() };
-        let coef: Vec<f64> = normal.matrix(1, N).remove(0);
-        let table = |rows: &[Vec<f64>]| Table::from_rows(rows).expect("finite numbers");
-        let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
-        let model =
-            KernelExpansion::new(kernel, table(&points), Matrix::column_vector(coef.clone()), vec![0.0]);
-        let model = model.expect("a valid model");
-        let game = match interventional {
-            true => Game::Interventional { background: table(&background).into() },
-            false => Game::Functional,
-        };
-        let explainer = Explainer::new(&model, game).expect("a product kernel");
-        let x_table = table(&x);
-        let mut explanation = None;
-        let seconds = pool.install(|| time(|| explanation = explainer.explain(&x_table).ok()));
-        let ms = seconds * 1e3 / rows as f64;
-        let name = if interventional { "interventional" } else { "functional" };
-        let reference = if quick { None } else { numpy(&points, &coef, &x[0], &background) };
-        let explanation = explanation.expect("an explanation");
-        match reference {
-            Some((peer, values)) => {
-                let actual = explanation.row_values(0, 0);
-                let largest = values.iter().fold(0.0_f64, |a, v| a.max(v.abs()));
-                let gap =
-                    actual.iter().zip(&values).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
-                assert!(gap < 1e-12, "values differ by {gap:e}");
-                println!(
-                    "{name:<16} {d:>4} {rows:>6} {ms:>10.4} {peer:>10.2} {:>8.0} {gap:>10.1e}",
-                    peer / ms
-                );
-            }
-            None => {
-                missing = true;
-                println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {:>10} {:>8} {:>10}", "-", "-", "-");
-            }
+        if !quick || d <= 20 {
+            missing |= !compare(&pool, interventional, d, rows);
         }
     }
-    if missing && !quick {
+    if missing {
         println!("no reference: set RIESZ_PYTHON to a Python that has numpy");
+    }
+    if quick {
+        return;
     }
     if let Some(peak) = peak_memory() {
         println!("peak memory of riesz so far: {peak} MB");
+        let sizes = format!("n = {N}, d up to 500");
+        let riesz = peak as f64;
+        record(&Case { case: "peak memory", sizes, threads: 1, unit: "MB", riesz, reference: None });
     }
     pairs(&pool);
     powers(&pool);
     covariances(&pool);
     sparse(&pool);
     threads();
+}
+
+/// Times the values of one game beside the reference, and compares the values of the first row. Returns
+/// whether the reference ran.
+fn compare(pool: &rayon::ThreadPool, interventional: bool, d: usize, rows: usize) -> bool {
+    let mut normal = Normal(d as u64);
+    let (points, x) = (normal.matrix(N, d), normal.matrix(rows, d));
+    let background = if interventional { normal.matrix(BACKGROUND, d) } else { Vec::new() };
+    let coef: Vec<f64> = normal.matrix(1, N).remove(0);
+    let table = |rows: &[Vec<f64>]| Table::from_rows(rows).expect("finite numbers");
+    let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
+    let model = KernelExpansion::new(kernel, table(&points), Matrix::column_vector(coef.clone()), vec![0.0]);
+    let model = model.expect("a valid model");
+    let game = match interventional {
+        true => Game::Interventional { background: table(&background).into() },
+        false => Game::Functional,
+    };
+    let explainer = Explainer::new(&model, game).expect("a product kernel");
+    let x_table = table(&x);
+    let mut explanation = None;
+    let seconds = pool.install(|| time(|| explanation = explainer.explain(&x_table).ok()));
+    let ms = seconds * 1e3 / rows as f64;
+    let name = if interventional { "interventional" } else { "functional" };
+    let explanation = explanation.expect("an explanation");
+    let Some((peer, values)) = numpy(&points, &coef, &x[0], &background) else {
+        println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {:>10} {:>8} {:>10}", "-", "-", "-");
+        return false;
+    };
+    let actual = explanation.row_values(0, 0);
+    let largest = values.iter().fold(0.0_f64, |a, v| a.max(v.abs()));
+    let gap = actual.iter().zip(&values).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
+    assert!(gap < 1e-12, "values differ by {gap:e}");
+    println!("{name:<16} {d:>4} {rows:>6} {ms:>10.4} {peer:>10.2} {:>8.0} {gap:>10.1e}", peer / ms);
+    record_row(name, sizes(interventional, d, rows), ms, Some(("numpy quadrature", peer)));
+    true
+}
+
+/// The sizes of a case as text.
+fn sizes(interventional: bool, d: usize, rows: usize) -> String {
+    let background = if interventional { format!(", background {BACKGROUND}") } else { String::new() };
+    format!("n = {N}, d = {d}{background}, rows {rows}")
 }
 
 /// Times the values of all pairs and triples of features, beside the values of single features.
@@ -162,6 +183,9 @@ fn pairs(pool: &rayon::ThreadPool) {
             seconds * 1e3 / rows as f64
         });
         println!("d = {d}: {pairs:.3}, triples {triples:.2}, single features {alone:.4}");
+        for (case, ms) in [("functional, pairs", pairs), ("functional, triples", triples)] {
+            record_row(case, sizes(false, d, rows), ms, None);
+        }
     }
 }
 
@@ -186,6 +210,9 @@ fn powers(pool: &rayon::ThreadPool) {
             seconds * 1e3 / rows as f64
         });
         println!("d = {d}, degree {degree}: {alone:.3}, with pairs {pairs:.3}");
+        let sizes = format!("n = {N}, d = {d}, degree {degree}, background 50");
+        record_row("interventional, polynomial kernel", sizes.clone(), alone, None);
+        record_row("interventional, polynomial kernel, pairs", sizes, pairs, None);
     }
 }
 
@@ -206,6 +233,12 @@ fn covariances(pool: &rayon::ThreadPool) {
     println!(
         "covariance of values, n = {n}, d = {d}, {background} background rows: {:.2} ms per row",
         seconds * 1e3
+    );
+    record_row(
+        "covariance of values",
+        format!("n = {n}, d = {d}, background {background}"),
+        seconds * 1e3,
+        None,
     );
 }
 
@@ -240,6 +273,15 @@ fn threads() {
             "{name}, d = {d}, {rows} rows: two threads are {:.2} times as fast as one",
             seconds[0] / seconds[1]
         );
+        let [one_thread, two_threads] = seconds.map(|s| s * 1e3 / rows as f64);
+        record(&Case {
+            case: name,
+            sizes: sizes(interventional, d, rows),
+            threads: 2,
+            unit: "ms/row",
+            riesz: two_threads,
+            reference: Some(("one thread", one_thread)),
+        });
     }
 }
 
@@ -265,5 +307,6 @@ fn sparse(pool: &rayon::ThreadPool) {
         let seconds = pool.install(|| time(|| drop(explainer.explain(&x).expect("an explanation"))));
         let ms = seconds * 1e3 / ROWS as f64;
         println!("baseline, {filled:>5} of {d:>5} columns differ: {ms:.3} ms per row");
+        record_row("baseline", format!("n = {N}, {filled} of {d} columns differ"), ms, None);
     }
 }

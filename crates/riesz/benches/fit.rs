@@ -1,9 +1,11 @@
 //! Benchmark of kernel ridge and Gaussian process regression with fixed parameters against numpy and scipy.
 //!
 //! `cargo bench --bench fit` prints a table. The reference runs in the Python that `RIESZ_PYTHON` names, or
-//! in `python3`, and needs numpy and scipy; `-- --quick` skips it. Both sides use 10 features and a Gaussian
-//! kernel, and compute the gram matrix, its Cholesky factor and the solution. Runs of the two alternate, and
-//! the ratio is the ratio of medians. Coefficients must agree to 1e-8.
+//! in `python3`, and needs numpy and scipy. Both sides use 10 features and a Gaussian kernel, and compute the
+//! gram matrix, its Cholesky factor and the solution. Runs of the two alternate, and the ratio is the ratio
+//! of medians. Coefficients must agree to 1e-8. `-- --quick` runs small sizes only.
+
+mod record;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,6 +13,8 @@ use std::time::Instant;
 
 use riesz::fit::{GaussianProcess, KernelRidge, TunedParameters};
 use riesz::{Isa, Kernel, Matrix, Table};
+
+use crate::record::{Case, record};
 
 const D: usize = 10;
 const RUNS: usize = 9;
@@ -83,7 +87,8 @@ fn main() {
     };
     let quick = std::env::args().any(|a| a == "--quick");
     let mut missing = false;
-    for n in [2000, 4000] {
+    let sizes: &[usize] = if quick { &[2000] } else { &[2000, 4000] };
+    for &n in sizes {
         let rows: Vec<Vec<f64>> = (0..n).map(|_| (0..D).map(|_| draw()).collect()).collect();
         let y: Vec<f64> = rows.iter().map(|r| r[0].sin() + r[1] * r[2] + 0.3 * draw()).collect();
         let x = Table::from_rows(&rows).expect("finite numbers");
@@ -95,7 +100,7 @@ fn main() {
         for (name, threads) in [("ridge", 1), ("ridge", 2), ("Gaussian process", 1), ("Gaussian process", 2)]
         {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
-            let mut reference = if quick { None } else { Reference::start(threads, &rows.concat(), &y) };
+            let mut reference = Reference::start(threads, &rows.concat(), &y);
             let (mut milliseconds, mut peer, mut coef) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..RUNS {
                 let start = Instant::now();
@@ -122,6 +127,8 @@ fn main() {
                         "{name:<18} {n:>6} {threads:>8} {milliseconds:>10.1} {peer:>10.1} {:>8.2} {gap:>12.1e}",
                         peer / milliseconds
                     );
+                    let (sizes, reference) = (format!("n = {n}, d = {D}"), Some(("scipy", peer)));
+                    record(&Case { case: name, sizes, threads, unit: "ms", riesz: milliseconds, reference });
                 }
                 None => {
                     missing = true;
@@ -133,7 +140,7 @@ fn main() {
             }
         }
     }
-    if missing && !quick {
+    if missing {
         println!("no reference: set RIESZ_PYTHON to a Python that has numpy and scipy");
     }
 }

@@ -1,10 +1,12 @@
 //! Benchmark of the evidence lower bound of a sparse Gaussian process and its gradient against GPflow's SGPR.
 //!
 //! `cargo bench --bench sparse_gp` prints a table. The reference runs in the Python that `RIESZ_PYTHON`
-//! names, or in `python3`, and needs GPflow; `-- --quick` skips it. Both sides use 100,000 rows of 18
-//! columns, 500 inducing points, a Gaussian kernel with a length scale for each column, and one thread. Runs
-//! of the two alternate. Times are CPU seconds, and the ratio is the ratio of medians. Bounds must agree to
-//! 1e-9, gradients to 1e-5.
+//! names, or in `python3`, and needs GPflow. Both sides use 100,000 rows of 18 columns (10,000 with
+//! `-- --quick`), 500 inducing points, a Gaussian kernel with a length scale for each column, and one thread.
+//! Runs of the two alternate. Times are CPU seconds, and the ratio is the ratio of medians. Bounds must agree
+//! to 1e-9, gradients to 1e-5.
+
+mod record;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,7 +14,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use riesz::fit::{InducingPoints, SparseGaussianProcess, inducing_points};
 use riesz::{Isa, Kernel, Matrix, Table};
 
-const N: usize = 100_000;
+use crate::record::{Case, record};
+
 const D: usize = 18;
 const M: usize = 500;
 const RUNS: usize = 3;
@@ -25,7 +28,7 @@ struct Reference {
 }
 
 impl Reference {
-    fn start(numbers: &[f64]) -> Option<Self> {
+    fn start(n: usize, numbers: &[f64]) -> Option<Self> {
         let python = std::env::var("RIESZ_PYTHON").unwrap_or_else(|_| "python3".into());
         let mut child = Command::new(python)
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/sparse_gp_reference.py"))
@@ -37,7 +40,7 @@ impl Reference {
             .ok()?;
         let mut stdin = child.stdin.take()?;
         let stdout = BufReader::new(child.stdout.take()?);
-        stdin.write_all(format!("{N} {D} {M}\n").as_bytes()).ok()?;
+        stdin.write_all(format!("{n} {D} {M}\n").as_bytes()).ok()?;
         stdin.write_all(&numbers.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()).ok()?;
         Some(Self { child, stdin, stdout })
     }
@@ -87,7 +90,7 @@ fn peak() -> f64 {
 }
 
 fn main() {
-    let quick = std::env::args().any(|a| a == "--quick");
+    let n = if std::env::args().any(|a| a == "--quick") { 10_000 } else { 100_000 };
     let mut state = 1_u64;
     let mut uniform = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -95,7 +98,7 @@ fn main() {
     };
     let mut normal = || (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
     // Columns are correlated, like columns of real data.
-    let rows: Vec<Vec<f64>> = (0..N)
+    let rows: Vec<Vec<f64>> = (0..n)
         .map(|_| {
             let common = normal();
             (0..D).map(|_| 0.6 * common + 0.8 * normal()).collect()
@@ -119,7 +122,7 @@ fn main() {
         .chain((0..M).flat_map(|i| points.row(i)))
         .chain(theta.clone())
         .collect();
-    let mut reference = if quick { None } else { Reference::start(&numbers) };
+    let mut reference = Reference::start(n, &numbers);
     drop(numbers);
     let targets = Matrix::column_vector(y);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool");
@@ -135,15 +138,13 @@ fn main() {
     }
     let (own, memory) = (median(own), peak());
     println!(
-        "evidence lower bound and gradient, {}, n = {N}, d = {D}, m = {M}, one thread",
+        "evidence lower bound and gradient, {}, n = {n}, d = {D}, m = {M}, one thread",
         Isa::detect().name()
     );
     println!("{:<8} {:>12} {:>12} {:>16}", "", "CPU seconds", "peak MB", "bound");
     println!("{:<8} {own:>12.2} {:>12.0} {:>16.6}", "riesz", memory / 1e6, found.0);
     let Some(values) = reference.and_then(Reference::numbers) else {
-        if !quick {
-            println!("no reference: set RIESZ_PYTHON to a Python that has GPflow");
-        }
+        println!("no reference: set RIESZ_PYTHON to a Python that has GPflow");
         return;
     };
     let peer = median(peer);
@@ -154,4 +155,11 @@ fn main() {
     let slopes = found.1.iter().zip(&values[2..]).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
     println!("bounds differ by {gap:.1e}, gradients by {slopes:.1e}");
     assert!(gap < 1e-9 && slopes < 1e-5, "they differ");
+    for (case, unit, riesz, other) in [
+        ("bound and gradient", "CPU s", own, peer),
+        ("bound and gradient, peak memory", "MB", memory / 1e6, values[0] / 1e6),
+    ] {
+        let sizes = format!("n = {n}, d = {D}, m = {M}");
+        record(&Case { case, sizes, threads: 1, unit, riesz, reference: Some(("GPflow", other)) });
+    }
 }
