@@ -252,8 +252,8 @@ impl ConditionalMeanEmbeddings {
         self.weights_of_system(&self.system(set, stop)?, set, x, stop)
     }
 
-    /// Prepares rows for [`weights_at`](Self::weights_at); columns are matched by name. Cost O(blocks · n)
-    /// for each row.
+    /// Prepares rows for [`row_weights_at`](Self::row_weights_at); columns are matched by name. Cost
+    /// O(blocks · n) for each row.
     ///
     /// # Errors
     /// The errors of [`Table::align_to`]; [`Error::Interrupted`].
