@@ -127,7 +127,7 @@ _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
 # Functionals of coefficients, the strength of their penalty, their ranges, and the number of coalitions.
 _Penalty = tuple[NDArray[np.float64], float, list[tuple[float, float]] | None, int | None]
 # Left items, right items, outcomes and weights of duels.
-_Duels = tuple[list[int], list[int], list[float], list[float] | None]
+_Duels = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 _Memberships = tuple[int, list[int], list[int], list[float] | None]
 
 _Ranked = tuple[
@@ -845,13 +845,10 @@ def explain_duels(
 ) -> Explanation: ...
 def read_outcomes(
     count: int,
-    words: list[str | None] | None,
-    names: tuple[list[str], list[str]] | None,
-    scores: list[list[float]] | None,
-    wins: list[list[float]] | None,
-    weight: list[float] | None,
+    record: dict[str, Any],
+    weight: np.ndarray | None,
     drop: bool,
-) -> tuple[list[int], list[float], list[float] | None, list[int]]: ...
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]: ...
 
 _Locations = tuple[list[list[float]], list[str]] | tuple[bytes, str, list[str]]
 

@@ -47,6 +47,14 @@ pub enum VarianceReduction {
         /// F (bags × r).
         factor: Matrix,
     },
+    /// `-A V⁻¹ Aᵀ`, with a prior scale of 0, for a function of m parameters with the posterior precision V.
+    /// A kernel column c has the variance `cᵀA V⁻¹ Aᵀc`.
+    Precision {
+        /// A (n × m).
+        operator: Sparse,
+        /// V (m × m).
+        factor: Cholesky,
+    },
     /// Any symmetric matrix, n × n.
     Dense(Matrix),
     /// `-F Fᵀ`, with a prior scale of 0, for the differences between refits of the model, `k(x, X) F + g`.
@@ -155,7 +163,7 @@ impl VarianceReduction {
     fn validate(&self, points: usize) -> Result<()> {
         let (size, numbers): (usize, [&[f64]; 2]) = match self {
             Self::CholeskyInverse { operator: None, factor } => (factor.size(), [&[], &[]]),
-            Self::CholeskyInverse { operator: Some(a), factor } => {
+            Self::CholeskyInverse { operator: Some(a), factor } | Self::Precision { operator: a, factor } => {
                 sized("the factor of a posterior", "rows", a.cols(), factor.size(), "one per observation")?;
                 (a.rows(), [&[], &[]])
             }
@@ -195,6 +203,11 @@ impl VarianceReduction {
                 factor.solve_lower_in_place(&mut left_factor);
                 (left_factor, None)
             }
+            Self::Precision { operator, factor } => {
+                let mut left_factor = operator.transpose_times(c);
+                factor.solve_lower_in_place(&mut left_factor);
+                (left_factor, None)
+            }
             Self::LowRank(f) => (f.transpose_matmul(c), None),
             Self::ThroughOperator { operator, factor: half } => {
                 (half.transpose_matmul(&operator.transpose_times(c)), None)
@@ -218,7 +231,7 @@ impl VarianceReduction {
             Self::CholeskyInverse { operator: Some(a), factor } => Ok(a.matmul(&lower_inverse(factor))),
             Self::LowRank(f) => Ok(f.clone()),
             Self::ThroughOperator { operator, factor } => Ok(operator.matmul(factor)),
-            Self::Dense(_) | Self::RefitDifferences { .. } => {
+            Self::Dense(_) | Self::Precision { .. } | Self::RefitDifferences { .. } => {
                 let allowed = "only the posterior of a process that is fitted to all rows can be penalised";
                 Err(Error::parameter("posterior", "dense or of refits", allowed))
             }
@@ -226,7 +239,15 @@ impl VarianceReduction {
     }
 
     fn sign(&self) -> f64 {
-        if matches!(self, Self::RefitDifferences { .. }) { -1.0 } else { 1.0 }
+        if matches!(self, Self::RefitDifferences { .. } | Self::Precision { .. }) { -1.0 } else { 1.0 }
+    }
+
+    /// Returns `-A V⁻¹ Aᵀ` (n × n) for a posterior precision V; `None` for the other forms. Cost m³.
+    pub fn dense_precision_form(&self) -> Option<Matrix> {
+        let Self::Precision { operator, factor } = self else { return None };
+        let mut product = operator.matmul(&operator.matmul(&factor.inverse()).transpose());
+        product.scale(-1.0);
+        Some(product)
     }
 
     /// Returns the diagonal of `cᵀ Q c`, where `constants` (m) are the functionals of the constant 1.
@@ -334,7 +355,8 @@ impl<'m> Posterior<'m> {
             }
         }
         if *prior_scale != 0.0 && reduction.iter().any(|reduction| reduction.sign() < 0.0) {
-            return Err(Error::parameter("prior", prior_scale, "refits have no prior: set it to 0"));
+            let allowed = "refits and posterior precisions have no prior covariance: set it to 0";
+            return Err(Error::parameter("prior", prior_scale, allowed));
         }
         Ok(Self::new_unchecked(mean, covariance))
     }

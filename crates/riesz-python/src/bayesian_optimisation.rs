@@ -54,7 +54,7 @@ pub fn update_effect(
         let EffectPosterior { mean, covariance, support } = updated.evaluate(&sums.treatments)?;
         let causes = Vec::new();
         Ok((
-            sums.estimate(&riesz::causal::EffectEstimate { mean, covariance, causes, support }),
+            sums.estimate(riesz::causal::EffectEstimate { mean, covariance, causes, support }),
             updated.parameters(),
         ))
     };
@@ -118,5 +118,5 @@ pub fn trial_candidates(
     let domain = Domain::from_bounds(&studied, &bounds).map_err(raise)?;
     let rows: Table = domain.rows(studied.columns(), seed).map_err(raise)?;
     let values = (0..rows.rows()).flat_map(|i| rows.row(i)).collect();
-    array(py, &riesz::Matrix::from_row_major(rows.rows(), rows.width(), values))
+    array(py, riesz::Matrix::from_row_major(rows.rows(), rows.width(), values))
 }

@@ -51,8 +51,8 @@ pub(crate) fn sums(effect: &Effect, (at, baseline, slope): EffectQuery<'_>) -> P
 pub(crate) type EstimateParts =
     (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<(&'static str, Vec<f64>)>, Vec<bool>);
 
-pub(crate) fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
-    Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py).unbind())
+pub(crate) fn array(py: Python<'_>, m: Matrix) -> PyResult<Py<PyArray2<f64>>> {
+    Ok(matrix(m.rows(), m.cols(), m.into_data())?.into_pyarray(py).unbind())
 }
 
 /// The measures of data support of the queries, by name.
@@ -73,16 +73,10 @@ pub(crate) fn estimate_parts(
     py: Python<'_>,
     estimate: riesz::causal::EffectEstimate,
 ) -> PyResult<EstimateParts> {
-    let causes = estimate.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
+    let causes = estimate.causes.into_iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
     let support = support_measures(&estimate.support);
     let supported = estimate.support.iter().map(DataSupport::is_supported).collect();
-    Ok((
-        estimate.mean,
-        array(py, &estimate.covariance)?,
-        causes.collect::<PyResult<_>>()?,
-        support,
-        supported,
-    ))
+    Ok((estimate.mean, array(py, estimate.covariance)?, causes.collect::<PyResult<_>>()?, support, supported))
 }
 
 impl CausalEffect {
@@ -124,7 +118,7 @@ impl CausalEffect {
     ) -> PyResult<Py<PyArray2<f64>>> {
         let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, query)?);
         let work = move || Ok(sums.rows(&effect.sample(&sums.treatments, draws, seed)?));
-        array(py, &interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?)
+        array(py, interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?)
     }
 
     /// The components of the mixture that this effect is: weights, and models with their posterior
@@ -168,12 +162,7 @@ impl CausalEffect {
                 (0..sums_of_part.mediators.rows()).flat_map(|i| sums_of_part.mediators.row(i)).collect(),
             );
             let model = Expansion { model: Arc::new(sums_of_part.outcome), covariance: None, groups: None };
-            Ok((
-                weight,
-                array(py, &sums.rows(&sums_of_part.weights))?,
-                Py::new(py, model)?,
-                array(py, &rows)?,
-            ))
+            Ok((weight, array(py, sums.rows(&sums_of_part.weights))?, Py::new(py, model)?, array(py, rows)?))
         });
         entries.collect()
     }
@@ -187,7 +176,7 @@ impl CausalEffect {
     /// The estimate for a query.
     fn estimate(&self, py: Python<'_>, query: EffectQuery<'_>) -> PyResult<EstimateParts> {
         let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, query)?);
-        let work = move || Ok(sums.estimate(&effect.evaluate(&sums.treatments)?));
+        let work = move || Ok(sums.estimate(effect.evaluate(&sums.treatments)?));
         estimate_parts(py, interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?)
     }
 
@@ -205,7 +194,7 @@ impl CausalEffect {
         let form = if integrals { IntegralForm::Integrals } else { IntegralForm::Landmarks };
         let measure = mass.map_or(MediatorMeasure::Rows, |mass| MediatorMeasure::Normal { mass });
         let posterior = PublishedPosterior { form, measure, jitter };
-        let work = move || Ok(sums.estimate(&effect.published(&posterior, &sums.treatments)?));
+        let work = move || Ok(sums.estimate(effect.published(&posterior, &sums.treatments)?));
         estimate_parts(py, interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?)
     }
 }

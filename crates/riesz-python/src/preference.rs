@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::attribution::sampled_shapley::Budget;
 use riesz::embedding::{Approximation, Conditioning, Ridge};
@@ -25,11 +25,44 @@ use crate::fit::{Fitted, WeightedModels, average_for_python};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, explained, raise, refuse, sample};
 
-/// The items on either side of each duel, its outcome, and its weight.
-pub(crate) type DuelInput = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
+/// Duels by the numbers of their items, as Python passes them: a tuple of arrays, or of lists.
+pub(crate) struct DuelInput {
+    pub left: Vec<usize>,
+    pub right: Vec<usize>,
+    pub outcome: Vec<f64>,
+    pub weight: Option<Vec<f64>>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for DuelInput {
+    type Error = PyErr;
+
+    fn extract(input: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let (left, right, outcome, weight): (Bound<'_, _>, Bound<'_, _>, Bound<'_, _>, Bound<'_, _>) =
+            input.extract()?;
+        let weight = if weight.is_none() { None } else { Some(numbers(&weight)?) };
+        Ok(Self { left: indices(&left)?, right: indices(&right)?, outcome: numbers(&outcome)?, weight })
+    }
+}
+
+/// Reads an array or a list of numbers.
+fn numbers(input: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    match input.extract::<PyReadonlyArray1<'_, f64>>() {
+        Ok(array) => Ok(array.as_array().to_vec()),
+        Err(_) => input.extract(),
+    }
+}
+
+/// Reads an array or a list of indices.
+fn indices(input: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    match input.extract::<PyReadonlyArray1<'_, i64>>() {
+        Ok(array) => array.as_array().iter().map(|&index| usize::try_from(index).map_err(refuse)).collect(),
+        Err(_) => input.extract(),
+    }
+}
 
 /// Duels between `items` items, without contexts.
-pub(crate) fn duels(items: usize, (left, right, outcome, weight): DuelInput) -> PyResult<Duels> {
+pub(crate) fn duels(items: usize, input: DuelInput) -> PyResult<Duels> {
+    let DuelInput { left, right, outcome, weight } = input;
     Duels::new(items, &left, &right, &outcome, weight.as_deref()).map_err(raise)
 }
 
@@ -37,29 +70,48 @@ pub(crate) fn duels(items: usize, (left, right, outcome, weight): DuelInput) -> 
 type Names = (Vec<String>, Vec<String>);
 
 /// The duels of a table: the row, the outcome and the weight of each; and the rows without an outcome.
-type ReadOutcomes = (Vec<usize>, Vec<f64>, Option<Vec<f64>>, Vec<usize>);
+type ReadOutcomes<'py> = (
+    Bound<'py, PyArray1<i64>>,
+    Bound<'py, PyArray1<f64>>,
+    Option<Bound<'py, PyArray1<f64>>>,
+    Bound<'py, PyArray1<i64>>,
+);
 
-/// Reads the outcomes of `count` duels from words, from the scores of both sides, or from counts of wins and
-/// possibly ties. Without any of these the left item always wins.
-#[pyfunction]
-pub fn read_outcomes(
-    count: usize,
+/// The recorded outcomes in one of several forms: numbers, words, the scores of both sides, or counts of wins
+/// and possibly of ties.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct RecordInput<'py> {
+    numbers: Option<PyReadonlyArray1<'py, f64>>,
     words: Option<Vec<Option<String>>>,
+    /// The names of both items of each row, if words may be names.
     names: Option<Names>,
-    scores: Option<Vec<Vec<f64>>>,
-    wins: Option<Vec<Vec<f64>>>,
-    weight: Option<Vec<f64>>,
+    scores: Option<PyReadonlyArray2<'py, f64>>,
+    wins: Option<PyReadonlyArray2<'py, f64>>,
+}
+
+/// Reads the outcomes of `count` duels. Without recorded outcomes the left item always wins.
+#[pyfunction]
+pub fn read_outcomes<'py>(
+    py: Python<'py>,
+    count: usize,
+    record: RecordInput<'py>,
+    weight: Option<PyReadonlyArray1<'py, f64>>,
     drop: bool,
-) -> PyResult<ReadOutcomes> {
-    let record = match (&words, scores.as_deref(), wins.as_deref()) {
-        (Some(cells), ..) => {
-            let names = names.as_ref().map(|(left, right)| [&left[..], &right[..]]);
-            Record::Outcomes { column: "outcome", cells, names }
-        }
-        (_, Some([left, right]), _) => {
+) -> PyResult<ReadOutcomes<'py>> {
+    let names = record.names.as_ref().map(|(left, right)| [&left[..], &right[..]]);
+    let columns_of = |table: PyReadonlyArray2<'py, f64>| -> Vec<Vec<f64>> {
+        table.as_array().columns().into_iter().map(|column| column.to_vec()).collect()
+    };
+    let numbers = record.numbers.map(|numbers| numbers.as_array().to_vec());
+    let (scores, wins) = (record.scores.map(columns_of), record.wins.map(columns_of));
+    let record = match (&numbers, &record.words, scores.as_deref(), wins.as_deref()) {
+        (Some(numbers), ..) => Record::Numbers { column: "outcome", numbers },
+        (_, Some(cells), ..) => Record::Outcomes { column: "outcome", cells, names },
+        (_, _, Some([left, right]), _) => {
             Record::Scores { columns: ["scores, left", "scores, right"], scores: [left, right] }
         }
-        (_, _, Some([left, right, ties @ ..])) => Record::Wins {
+        (_, _, _, Some([left, right, ties @ ..])) => Record::Wins {
             columns: ["wins, left", "wins, right"],
             wins: [left, right],
             ties: ties.first().map(|ties| ("wins, ties", &ties[..])),
@@ -67,11 +119,19 @@ pub fn read_outcomes(
         _ => Record::Winners(count),
     };
     let missing = if drop { MissingOutcome::Drop } else { MissingOutcome::Refuse };
+    let weight = weight.map(|weight| weight.as_array().to_vec());
     let outcomes = record.read(weight.as_deref(), missing).map_err(|e| match &e {
         Error::Cell { value, .. } if value.is_empty() => refuse(format!("{e} (missing=\"drop\")")),
         _ => raise(e),
     })?;
-    Ok((outcomes.rows, outcomes.outcome, outcomes.weight, outcomes.missing))
+    let array_of =
+        |rows: Vec<usize>| rows.into_iter().map(|row| row as i64).collect::<Vec<i64>>().into_pyarray(py);
+    Ok((
+        array_of(outcomes.rows),
+        outcomes.outcome.into_pyarray(py),
+        outcomes.weight.map(|weight| weight.into_pyarray(py)),
+        array_of(outcomes.missing),
+    ))
 }
 
 /// Reads the home side of each duel: 1 for the left item, -1 for the right one, 0 for neither.
@@ -142,7 +202,7 @@ impl Circumstances<'_> {
         items: Table,
         duels: DuelInput,
     ) -> PyResult<PreparedDuels> {
-        let (left, right, outcome, weight) = duels;
+        let DuelInput { left, right, outcome, weight } = duels;
         let home = self.home.map(|home| {
             let side = |side: &i8| match side {
                 1 => HomeSide::Left,

@@ -132,7 +132,7 @@ pub fn compare_preferences(
     let has_columns = items.width() > 0;
     let mut of_users = nested.clone();
     // Cycles do not depend on users.
-    let (left, right, outcome, weight) = &input;
+    let DuelInput { left, right, outcome, weight } = &input;
     let entries = prepare_entries(&items, (left, right), outcome, None, circumstances.names());
     let DuelEntries { table, left, right, extra_utility_kernel } = entries.map_err(raise)?;
     nested.prior.extra_utility_kernel = extra_utility_kernel;

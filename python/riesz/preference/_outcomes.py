@@ -28,10 +28,9 @@ class Outcomes:
 
     def to_core(
         self, left: np.ndarray, right: np.ndarray
-    ) -> tuple[list[int], list[int], list[float], list[float] | None]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """Returns duels as the core takes them; ``left`` and ``right`` have one number per table row."""
-        weight = None if self.weight is None else self.weight.tolist()
-        return left[self.rows].tolist(), right[self.rows].tolist(), self.outcome.tolist(), weight
+        return left[self.rows].astype(np.int64), right[self.rows].astype(np.int64), self.outcome, self.weight
 
 
 def read_outcomes(
@@ -60,49 +59,44 @@ def read_outcomes(
         raise ValueError(f"missing = {missing!r}: it is 'error' or 'drop'")
     cells = pairs_of(duels)
     count = len(cells)
-    weight = None if sample_weight is None else column_of("sample_weight", sample_weight, count).tolist()
-    outcome_texts, names = None, None
+    weight = None if sample_weight is None else column_of("sample_weight", sample_weight, count)
+    record: dict[str, Any] = dict.fromkeys(("numbers", "words", "names", "scores", "wins"))
     if outcome is not None:
-        outcome_texts, numeric = _outcome_texts(outcome, count)
-        named = not numeric and cells.ndim == 2 and cells.shape[1] == 2
-        names = (
-            None
-            if not named
-            else ([_text(label) for label in cells[:, 0]], [_text(label) for label in cells[:, 1]])
-        )
-    points = None if scores is None else _columns("scores", scores, count, (2,))
-    counts = None if wins is None else _columns("wins", wins, count, (2, 3))
-    rows, outcome_of_left, weight, left_out = _core.read_outcomes(
-        count, outcome_texts, names, points, counts, weight, missing == "drop"
-    )
-    if left_out:
+        record |= _outcome_record(outcome, cells)
+    if scores is not None:
+        record["scores"] = _table("scores", scores, count, (2,))
+    if wins is not None:
+        record["wins"] = _table("wins", wins, count, (2, 3))
+    rows, outcome_of_left, weight, left_out = _core.read_outcomes(count, record, weight, missing == "drop")
+    if len(left_out):
         warnings.warn(f"{len(left_out)} duels without an outcome were left out", stacklevel=4)
-    return Outcomes(
-        np.array(rows, dtype=int), np.array(outcome_of_left), None if weight is None else np.array(weight)
-    )
+    return Outcomes(rows, outcome_of_left, weight)
 
 
-def _outcome_texts(outcome: Any, count: int) -> tuple[list[str | None], bool]:
-    """Returns the cells as text, and whether all of them are numbers, which cannot be labels of items."""
+def _outcome_record(outcome: Any, duels: np.ndarray) -> dict[str, Any]:
+    """Returns the outcomes of ``duels`` as numbers, or as words with the names of the items, since a word may
+    be the winner's name."""
     cells = np.asarray(outcome)
-    if cells.shape != (count,):
+    if cells.shape != (len(duels),):
         raise ValueError(
-            f"outcome has the shape {cells.shape}: it has one entry for each of the {count} duels"
+            f"outcome has the shape {cells.shape}: it has one entry for each of the {len(duels)} duels"
         )
     if cells.dtype.kind in "bifu":
-        return [None if value != value else repr(float(value)) for value in cells.tolist()], True
-    cells = np.asarray(outcome, dtype=object)
-    return [
-        None if is_missing(cell) or not str(cell).strip() else _text(cell) for cell in cells.tolist()
-    ], False
+        return {"numbers": cells.astype(float)}
+    entries = np.asarray(outcome, dtype=object).tolist()
+    words = [None if is_missing(cell) or not str(cell).strip() else _text(cell) for cell in entries]
+    if duels.ndim != 2 or duels.shape[1] != 2:
+        return {"words": words}
+    left, right = ([_text(label) for label in duels[:, side]] for side in (0, 1))
+    return {"words": words, "names": (left, right)}
 
 
-def _columns(name: str, values: Any, count: int, widths: tuple[int, ...]) -> list[list[float]]:
-    """Returns columns of numbers, with NaN for missing ones."""
+def _table(name: str, values: Any, count: int, widths: tuple[int, ...]) -> np.ndarray:
+    """Returns a table of numbers with one of these numbers of columns, with NaN for missing ones."""
     cells = np.asarray(values, dtype=float)
     if cells.ndim != 2 or len(cells) != count or cells.shape[1] not in widths:
         columns = " or ".join(map(str, widths))
         raise ValueError(
             f"{name} have the shape {cells.shape}: they have {count} rows, one a duel, and {columns} columns"
         )
-    return cells.T.tolist()
+    return cells

@@ -521,6 +521,20 @@ impl Cholesky {
         out
     }
 
+    /// The diagonal of the inverse of `A`: the squared norms of the columns of `L⁻¹`. Cost n³/3; needs
+    /// temporary memory for n² numbers.
+    pub fn inverse_diagonal(&self) -> Vec<f64> {
+        use faer::linalg::triangular_inverse::invert_lower_triangular;
+        let n = self.size();
+        let mut inverse = Matrix::zeros(n, n);
+        invert_lower_triangular(inverse.view_mut(), self.lower.view(), par());
+        let mut squares = vec![0.0; n];
+        for i in 0..n {
+            squares.iter_mut().zip(&inverse.row(i)[..=i]).for_each(|(sum, v)| *sum += v * v);
+        }
+        squares
+    }
+
     /// An upper bound on the norm of the inverse of `A` and on the norm of the matrix of its absolute values.
     /// The bound is the smaller of the largest row sum of absolute values and the Frobenius norm. Cost 2n³/3,
     /// with memory for a few columns.
@@ -654,6 +668,8 @@ mod tests {
             let sums = (0..n).map(|i| inverse.row(i).iter().map(|v| v.abs()).sum::<f64>());
             let norm = sums.fold(0.0, f64::max).min(dot(inverse.data(), inverse.data()).sqrt());
             assert!((factor.inverse_norm() - norm).abs() < 1e-10 * norm, "{n}");
+            let differences = factor.inverse_diagonal().into_iter().zip(inverse.diagonal());
+            assert!(differences.into_iter().all(|(a, b)| (a - b).abs() < 1e-12 * norm), "{n}");
             let largest = symmetric_eigen(&inverse).unwrap().0.into_iter().fold(0.0, f64::max);
             assert!(largest <= norm && norm < 3.0 * largest);
             let rows = Matrix::from_row_major(7, n, (0..7 * n).map(|k| (k as f64).sin()).collect());

@@ -131,8 +131,27 @@ pub(crate) fn means(
     }))
 }
 
+/// Arranges numbers of all coalitions and rows as blocks × rows; `values` returns those of one coalition.
+pub(crate) fn blocks_of_values<'v>(
+    players: usize,
+    rows: usize,
+    values: impl Fn(usize) -> &'v [f64],
+) -> Vec<Lanes> {
+    let mut out = Vec::with_capacity(blocks(players) * rows);
+    let zeros = vec![0.0; rows];
+    for block in 0..blocks(players) {
+        let lanes: [&[f64]; LANES] = std::array::from_fn(|lane| {
+            let coalition = block << BLOCK_PLAYERS | lane;
+            let numbers = if coalition < 1 << players { values(coalition) } else { &zeros };
+            &numbers[..rows]
+        });
+        out.extend((0..rows).map(|row| Lanes(std::array::from_fn(|lane| lanes[lane][row]))));
+    }
+    out
+}
+
 /// Arranges numbers of all coalitions and rows as blocks × rows; `fill` writes the numbers of one coalition.
-pub(crate) fn in_blocks(players: usize, rows: usize, fill: impl Fn(usize, &mut [f64])) -> Vec<Lanes> {
+fn in_blocks(players: usize, rows: usize, fill: impl Fn(usize, &mut [f64])) -> Vec<Lanes> {
     let (mut out, mut row_values) = (vec![Lanes::ZERO; blocks(players) * rows], vec![0.0; rows]);
     for coalition in 0..1_usize << players {
         let (block, lane) = (coalition >> BLOCK_PLAYERS, coalition & (LANES - 1));

@@ -94,11 +94,32 @@ pub struct Weights {
     pub error: Vec<f64>,
 }
 
+impl Weights {
+    /// Returns the weights with a transposed matrix.
+    fn transposed(self) -> Self {
+        Self { matrix: self.matrix.transpose(), error: self.error }
+    }
+}
+
 /// Conditional mean embeddings of whole rows given any subset of several blocks of columns. If the kernel is
 /// a product over the blocks, the subsets share its factors.
 pub struct ConditionalMeanEmbeddings {
     pub(crate) solver: EmbeddingSolver,
     centered: bool,
+}
+
+/// Rows at which weights are computed, prepared for all sets of blocks.
+pub(crate) struct QueriedRows {
+    rows: Table,
+    /// The kernel's factors, for a solver that factors systems.
+    conditions: Option<ConditioningRows>,
+}
+
+impl QueriedRows {
+    /// The number of rows.
+    pub(crate) fn count(&self) -> usize {
+        self.rows.rows()
+    }
 }
 
 /// The solver of the weights.
@@ -231,6 +252,30 @@ impl ConditionalMeanEmbeddings {
         self.weights_of_system(&self.system(set, stop)?, set, x, stop)
     }
 
+    /// Prepares rows for [`row_weights_at`](Self::row_weights_at); columns are matched by name. Cost
+    /// O(blocks · n) for each row.
+    ///
+    /// # Errors
+    /// The errors of [`Table::align_to`]; [`Error::Interrupted`].
+    pub(crate) fn queried_rows(&self, x: &Table, stop: &AtomicBool) -> Result<QueriedRows> {
+        let rows = x.align_to(self.learnt().rows.columns())?;
+        let conditions = match &self.solver {
+            EmbeddingSolver::Factored(means) if rows.rows() > 0 => {
+                Some(means.conditions(rows.clone(), stop)?)
+            }
+            _ => None,
+        };
+        Ok(QueriedRows { rows, conditions })
+    }
+
+    /// The [`weights`](Self::weights) at prepared rows, which several sets of blocks share. The matrix is
+    /// transposed: rows × reference rows.
+    pub(crate) fn row_weights_at(&self, set: &[bool], x: &QueriedRows, stop: &AtomicBool) -> Result<Weights> {
+        let mut weights = self.raw_row_weights_at(&self.system(set, stop)?, set, x, stop)?;
+        self.center_conditional(set, &mut weights);
+        Ok(weights)
+    }
+
     /// The [`weights`](Self::weights) before centring.
     pub(crate) fn raw_weights(&self, set: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
         self.raw_weights_of_system(&self.system(set, stop)?, set, x, stop)
@@ -258,11 +303,16 @@ impl ConditionalMeanEmbeddings {
         x: &Table,
         stop: &AtomicBool,
     ) -> Result<Weights> {
-        let mut weights = self.raw_weights_of_system(system, set, x, stop)?;
+        let mut weights = self.raw_row_weights_of_system(system, set, x, stop)?;
+        self.center_conditional(set, &mut weights);
+        Ok(weights.transposed())
+    }
+
+    /// Centres weights (rows × reference rows) that depend on conditions, if weights are centred.
+    fn center_conditional(&self, set: &[bool], weights: &mut Weights) {
         if self.centered && set.contains(&true) {
-            self.center_weights(&mut weights);
+            self.center_weights(weights);
         }
-        Ok(weights)
     }
 
     pub(crate) fn raw_weights_of_system(
@@ -272,23 +322,45 @@ impl ConditionalMeanEmbeddings {
         x: &Table,
         stop: &AtomicBool,
     ) -> Result<Weights> {
+        Ok(self.raw_row_weights_of_system(system, set, x, stop)?.transposed())
+    }
+
+    fn raw_row_weights_of_system(
+        &self,
+        system: &System,
+        set: &[bool],
+        x: &Table,
+        stop: &AtomicBool,
+    ) -> Result<Weights> {
+        let x = match set.contains(&true) {
+            true => self.queried_rows(x, stop)?,
+            false => QueriedRows { rows: x.align_to(self.learnt().rows.columns())?, conditions: None },
+        };
+        self.raw_row_weights_at(system, set, &x, stop)
+    }
+
+    /// The weights before centring, rows × reference rows.
+    fn raw_row_weights_at(
+        &self,
+        system: &System,
+        set: &[bool],
+        x: &QueriedRows,
+        stop: &AtomicBool,
+    ) -> Result<Weights> {
         let EmbeddingData { rows, weights, kernel, .. } = self.learnt();
-        let x = x.align_to(rows.columns())?;
-        let (n, count, u) = (rows.rows(), x.rows(), f64::EPSILON / 2.0);
+        let (n, count, u) = (rows.rows(), x.rows.rows(), f64::EPSILON / 2.0);
         if count == 0 || !set.contains(&true) {
-            let repeated_weights = weights.iter().flat_map(|w| std::iter::repeat_n(*w, count)).collect();
             return Ok(Weights {
-                matrix: Matrix::from_row_major(n, count, repeated_weights),
+                matrix: Matrix::from_row_major(count, n, weights.repeat(count)),
                 error: vec![0.0; count],
             });
         }
         let units = kernel.rounding_units(rows.width());
         let largest = weights.iter().copied().fold(0.0, f64::max).sqrt();
-        let (matrix, error) = match &self.solver {
-            EmbeddingSolver::Factored(means) => {
+        let (matrix, error) = match (&self.solver, &x.conditions) {
+            (EmbeddingSolver::Factored(means), Some(conditions)) => {
                 let mut solved = vec![0.0; means.size() * count];
-                let conditions = means.conditions(x, stop)?;
-                let right = means.right_hand_side(&conditions, set, system, &mut solved, stop)?;
+                let right = means.right_hand_side(conditions, set, system, &mut solved, stop)?;
                 means.solve(system, &mut solved, stop)?;
                 let lengths = solved.chunks_exact(means.size()).map(|s| dot(s, s).sqrt());
                 let error_factor = largest * means.error_amplification(system);
@@ -297,38 +369,35 @@ impl ConditionalMeanEmbeddings {
                     error_factor * (means.solution_error(system, right, length, units) + summing)
                 });
                 let row_weights = means.weights(system, 0..n, &solved);
-                (Matrix::from_row_major(count, n, row_weights).transpose(), errors.collect::<Vec<f64>>())
+                (Matrix::from_row_major(count, n, row_weights), errors.collect::<Vec<f64>>())
             }
-            EmbeddingSolver::Iterative(means) => {
-                let mut solved = means.solve(&[set], RightHandSides::Kernel(&x), units, stop)?;
+            (EmbeddingSolver::Factored(_), None) => unreachable!("rows were prepared with their conditions"),
+            (EmbeddingSolver::Iterative(means), _) => {
+                let mut solved = means.solve(&[set], RightHandSides::Kernel(&x.rows), units, stop)?;
                 let CgSolution { mut solution, lengths, errors } = solved.swap_remove(0);
                 scale_rows(&mut solution, &means.roots);
                 let weight_errors =
                     errors.iter().zip(lengths).map(|(error, length)| largest * (error + 4.0 * u * length));
-                (Matrix::from_row_major(n, count, solution), weight_errors.collect())
+                (Matrix::from_row_major(n, count, solution).transpose(), weight_errors.collect())
             }
         };
         Ok(Weights { matrix, error })
     }
 
-    /// Centres the weights: adds 1 minus their sum, times the weights of the reference rows.
+    /// Centres the weights (rows × reference rows): adds 1 minus their sum, times the reference
+    /// weights.
     fn center_weights(&self, Weights { matrix, error }: &mut Weights) {
-        let (weights, n, count, u) =
-            (&self.learnt().weights, matrix.rows(), matrix.cols(), f64::EPSILON / 2.0);
-        let mut missing = vec![1.0; count];
-        for b in 0..n {
-            missing.iter_mut().zip(matrix.row(b)).for_each(|(m, w)| *m -= w);
-        }
-        let mut total = vec![0.0; count];
-        for (b, reference_weight) in weights.iter().enumerate() {
-            for ((w, m), total) in matrix.row_mut(b).iter_mut().zip(&missing).zip(&mut total) {
-                *w += reference_weight * m;
-                *total += w.abs();
-            }
-        }
+        let (weights, n, u) = (&self.learnt().weights, matrix.cols(), f64::EPSILON / 2.0);
         // The error of the sum of the weights contributes to all weights.
         let amplification = dot(weights, weights).sqrt() * (n as f64).sqrt();
-        for ((error, missing), total) in error.iter_mut().zip(missing).zip(total) {
+        for (r, error) in error.iter_mut().enumerate() {
+            let row = matrix.row_mut(r);
+            let missing = row.iter().fold(1.0, |missing, w| missing - w);
+            let mut total = 0.0;
+            for (w, reference_weight) in row.iter_mut().zip(weights) {
+                *w += reference_weight * missing;
+                total += w.abs();
+            }
             *error += amplification * *error + (n + 4) as f64 * u * (1.0 + total + missing.abs());
         }
     }

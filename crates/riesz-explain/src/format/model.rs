@@ -261,10 +261,16 @@ fn reduction_arrays(reduction: &VarianceReduction) -> Vec<(&'static str, NamedAr
             arrays
         }
         VarianceReduction::LowRank(factor) => vec![("low_rank", NamedArray::matrix(factor))],
-        VarianceReduction::Dense(q) => {
-            vec![("dense", NamedArray::list((0..q.rows()).flat_map(|i| q.row(i)[..=i].iter().copied())))]
+        VarianceReduction::Dense(q) => vec![("dense", lower_triangle(q))],
+        VarianceReduction::Precision { .. } => {
+            reduction.dense_precision_form().iter().map(|q| ("dense", lower_triangle(q))).collect()
         }
     }
+}
+
+/// Returns the numbers of a symmetric matrix on and below its diagonal, row by row.
+fn lower_triangle(q: &Matrix) -> NamedArray {
+    NamedArray::list((0..q.rows()).flat_map(|i| q.row(i)[..=i].iter().copied()))
 }
 
 fn sparse_arrays(matrix: &Sparse) -> [(&'static str, NamedArray); 3] {
@@ -587,6 +593,24 @@ mod tests {
         }
         saved.covariance.as_mut().unwrap().prior_scale = 1.0;
         assert!(to_bytes(&saved).unwrap_err().to_string().contains("no prior"));
+    }
+
+    /// Files hold the covariance of a posterior precision as a dense matrix, which older versions read.
+    #[test]
+    fn posterior_precisions_are_written_as_dense_matrices() {
+        let mut saved = example();
+        let operator = Sparse::from_columns(2, [[(0, 1.0), (1, -1.0)]]).unwrap();
+        let factor = Cholesky::from_packed(1, &[2.0], 0.0).unwrap();
+        let covariance = |reduction| PosteriorCovariance {
+            prior_scale: 0.0,
+            ..PosteriorCovariance::new(vec![reduction], vec![1.0])
+        };
+        saved.covariance = Some(covariance(VarianceReduction::Precision { operator, factor }));
+        let bytes = to_bytes(&saved).unwrap();
+        assert!(String::from_utf8_lossy(&bytes).contains("version\\\":2"));
+        let dense = Matrix::from_row_major(2, 2, vec![-0.25, 0.25, 0.25, -0.25]);
+        saved.covariance = Some(covariance(VarianceReduction::Dense(dense)));
+        assert_eq!(bytes, to_bytes(&saved).unwrap());
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Effect {
             add_multiple(&mut mean, weight, &model_mean);
             means.push((weight, model_mean));
             for (cause, part) in parts {
-                add_part(&mut causes, cause, weight, &part);
+                add_part(&mut causes, cause, weight, part);
             }
             support
                 .iter_mut()
@@ -190,7 +190,7 @@ impl Effect {
                 let deviations: Vec<f64> = model_mean.iter().zip(&mean).map(|(v, m)| v - m).collect();
                 between_models.add_outer(deviations.iter().map(|a| weight * a), &deviations);
             }
-            add_part(&mut causes, UncertaintyCause::Hyperparameters, 1.0, &between_models);
+            add_part(&mut causes, UncertaintyCause::Hyperparameters, 1.0, between_models);
         }
         let covariance = sum_parts(&causes, q);
         Ok(EffectEstimate { mean, covariance, causes, support })

@@ -96,7 +96,11 @@ impl Estimand {
 impl EstimandWeights {
     /// Returns the weighted sums of an estimate at the treatments, with causes in their order. The support of
     /// a sum is the smallest support of its terms.
-    pub fn estimate(&self, effect: &EffectEstimate) -> EffectEstimate {
+    pub fn estimate(&self, mut effect: EffectEstimate) -> EffectEstimate {
+        if self.is_identity() {
+            effect.causes.sort_by_key(|(cause, _)| *cause);
+            return effect;
+        }
         let support = self.terms.iter().map(|query_terms| {
             let supports = query_terms.iter().map(|(i, _)| effect.support[*i]);
             supports.reduce(|a, b| a.combined(b, f64::min)).unwrap_or_default()
@@ -114,6 +118,12 @@ impl EstimandWeights {
             causes,
             support: support.collect(),
         }
+    }
+
+    /// Whether each sum is the value at the treatment with the same index.
+    fn is_identity(&self) -> bool {
+        self.terms.len() == self.treatments.rows()
+            && self.terms.iter().enumerate().all(|(q, terms)| terms[..] == [(q, 1.0)])
     }
 
     /// Returns weighted sums of the rows of a matrix with one row per treatment, for example of draws.
@@ -139,7 +149,7 @@ impl Effect {
     /// # Errors
     /// Errors of [`variance_reduction_per_row`](Self::variance_reduction_per_row).
     pub fn share_taken(&self, sums: &EstimandWeights, study: usize, rows: &Table) -> Result<Vec<f64>> {
-        let estimate = sums.estimate(&self.evaluate(&sums.treatments)?);
+        let estimate = sums.estimate(self.evaluate(&sums.treatments)?);
         let variance = estimate.covariance.trace();
         let weights = sums.rows(&Matrix::identity(sums.treatments.rows()));
         let reduction = self.variance_reduction_per_row(&sums.treatments, &weights, study, rows)?;

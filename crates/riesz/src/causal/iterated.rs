@@ -387,7 +387,7 @@ impl Iterated {
                 ] {
                     let mut part = residual.clone();
                     part.multiply(&moment);
-                    add_part(&mut parts, cause, 1.0, &part);
+                    add_part(&mut parts, cause, 1.0, part);
                 }
                 let mut explained_shares =
                     vec![(0..q).map(|i| explained_share(residual[(i, i)], prior[(i, i)])).collect()];
@@ -486,7 +486,7 @@ impl Iterated {
         }
         let mut parts = pass.parts;
         if let Some(part) = self.population_covariance(pass.member_means.as_ref()) {
-            add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, &part);
+            add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, part);
         }
         let support_of = |i: usize| {
             let later_support = pass.explained_shares[1..]

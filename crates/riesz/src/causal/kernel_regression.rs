@@ -162,7 +162,7 @@ impl KernelRegression {
         match self {
             Self::Rows(factor) => {
                 factor.solve_lower_in_place(&mut phi);
-                let explained = phi.transpose_matmul(&phi);
+                let explained = phi.gram_of_columns();
                 factor.solve_upper_in_place(&mut phi);
                 (phi.transpose(), explained)
             }
@@ -200,8 +200,12 @@ impl KernelRegression {
 
     /// Returns `φᵀQφ` (queries × queries).
     pub fn explained_covariance(&self, phi: &Matrix) -> Matrix {
-        let columns = self.whitened_pair(phi);
-        explained_cross(&columns, &columns)
+        let (prior, posterior) = self.whitened_pair(phi);
+        let mut explained = prior.gram_of_columns();
+        if let Some(posterior) = posterior {
+            explained.add_times(-1.0, &posterior.gram_of_columns());
+        }
+        explained
     }
 
     /// Returns the diagonal of [`explained_covariance`](Self::explained_covariance).

@@ -47,7 +47,7 @@ impl Effect {
         let mut pointwise = Pointwise::default();
         for chunk in treatments.chunks(CHUNK_ROWS) {
             let sums = estimand.weights_at(&chunk, self.treatments())?;
-            pointwise.add(sums.estimate(&self.evaluate(&sums.treatments)?));
+            pointwise.add(sums.estimate(self.evaluate(&sums.treatments)?));
         }
         pointwise.causes.sort_by_key(|(cause, _)| *cause);
         Ok(pointwise)

@@ -86,18 +86,17 @@ impl Positivity {
         // Negative weights of a regression are set to 0.
         let weights: Vec<f64> = weights.iter().map(|weight| weight.max(0.0)).collect();
         let total: f64 = weights.iter().sum();
-        let mut near_weights = vec![weights; queried.rows()];
-        for (j, model) in self.models.iter().enumerate() {
-            let expected = model.expected(covariates);
-            for (q, near_weights) in near_weights.iter_mut().enumerate() {
-                for (unit, weight) in near_weights.iter_mut().enumerate() {
-                    if !model.is_near(&expected, unit, queried.get(q, j)) {
-                        *weight = 0.0;
-                    }
-                }
-            }
-        }
-        near_weights.iter().map(|unit_weights| unit_weights.iter().sum::<f64>() / total).collect()
+        let expected: Vec<_> = self.models.iter().map(|model| model.expected(covariates)).collect();
+        let near_share = |treatments: Vec<f64>| {
+            let is_near = |unit: usize| {
+                let mut models = self.models.iter().zip(&expected).zip(&treatments);
+                models.all(|((model, expected), treatment)| model.is_near(expected, unit, *treatment))
+            };
+            let unit_weights = weights.iter().enumerate();
+            let near_weights = unit_weights.map(|(unit, weight)| if is_near(unit) { *weight } else { 0.0 });
+            near_weights.sum::<f64>() / total
+        };
+        (0..queried.rows()).map(|q| near_share(queried.row(q))).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use super::normal_draws::{effect_draws, normal_draws};
 use super::outcome_at_mediators::mean_square_form;
 use super::study_chain::{ChainedOutcome, StudyLink};
 use crate::error::Result;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean};
 use crate::posterior::Functionals;
 use crate::random::Random;
 
@@ -52,7 +52,7 @@ impl StudyLink {
         let (weights, residual, prior) = self.weights(functionals);
         let q = weights.rows();
         let (constants, mut out, squares) = self.sample_outcome(&weights, draws, random)?;
-        let scale = prior.mean_diagonal();
+        let scale = mean(&prior);
         let mut link_part = normal_draws(
             residual,
             scale,

@@ -88,7 +88,9 @@ impl PublishedPosterior {
         };
         let landmarks = link.mediators.stack(&process.points)?;
         let integrals = KernelIntegrals::new(self.measure, &process.parameters.kernel, landmarks)?;
-        let (weights, residual, prior) = link.weights(functionals);
+        let (weights, residual, _) = link.weights(functionals);
+        let Functionals { columns, prior_covariance, .. } = functionals;
+        let prior = link.query_embedding.query_covariance(columns, prior_covariance);
         let (means, outcome_covariance, factors) = match self.form {
             IntegralForm::Landmarks => self.landmarks(&weights, &link.mediators, process, &integrals)?,
             IntegralForm::Integrals => self.integrals(&weights, &link.mediators, process, &integrals)?,

@@ -111,6 +111,21 @@ impl QueryEmbedding {
         self.row_map.times(columns)
     }
 
+    /// Returns `F - explained` (queries × queries) and the diagonal of F, the covariance of
+    /// [`query_covariance`](Self::query_covariance).
+    pub fn residual(&self, columns: &Matrix, prior: &Matrix, mut explained: Matrix) -> (Matrix, Vec<f64>) {
+        let subtract_from = |explained: &mut Matrix, covariance: &Matrix, scale: f64| {
+            let entries = explained.data_mut().iter_mut().zip(covariance.data());
+            entries.for_each(|(v, covariance)| *v = scale * covariance - *v);
+            covariance.diagonal().map(|v| scale * v).collect()
+        };
+        let diagonal = match self.low_rank_part {
+            None => subtract_from(&mut explained, prior, self.kernel_scale),
+            Some(_) => subtract_from(&mut explained, &self.query_covariance(columns, prior), 1.0),
+        };
+        (explained, diagonal)
+    }
+
     /// Returns F of queries, from their columns over points and the kernel between them.
     pub fn query_covariance(&self, columns: &Matrix, prior: &Matrix) -> Matrix {
         let mut out = prior.clone();

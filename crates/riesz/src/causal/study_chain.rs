@@ -336,15 +336,12 @@ impl StudyLink {
         Ok((model, PosteriorCovariance::dense(prior_scale, covariance_reduction)))
     }
 
-    /// Returns E, queries × rows, and R and F, queries × queries.
-    pub fn weights(&self, functionals: &Functionals) -> (Matrix, Matrix, Matrix) {
-        let (weights, explained) = self
-            .solver
-            .weights_and_explained(self.query_embedding.row_cross_covariance(&functionals.columns));
-        let prior =
-            self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_covariance);
-        let mut residual = prior.clone();
-        residual.add_times(-1.0, &explained);
+    /// Returns E (queries × rows), R (queries × queries) and the diagonal of F.
+    pub fn weights(&self, functionals: &Functionals) -> (Matrix, Matrix, Vec<f64>) {
+        let Functionals { columns, prior_covariance, .. } = functionals;
+        let phi = self.query_embedding.row_cross_covariance(columns);
+        let (weights, explained) = self.solver.weights_and_explained(phi);
+        let (residual, prior) = self.query_embedding.residual(columns, prior_covariance, explained);
         (weights, residual, prior)
     }
 
@@ -363,13 +360,13 @@ impl StudyLink {
     pub fn covariance(&self, functionals: &Functionals) -> CovarianceParts {
         let (weights, residual, _) = self.weights(functionals);
         let parts = self.outcome.covariance(&self.push_forward(&weights, functionals));
-        self.add_study_parts(parts, &residual, functionals)
+        self.add_study_parts(parts, residual, functionals)
     }
 
     pub fn adjustment_covariance(&self, functionals: &Functionals) -> Option<Matrix> {
         let AdjustmentUncertainty { smoothed, root } = self.adjustment.as_ref()?;
         let projected = root.transpose_matmul(&functionals.columns);
-        let mut part = projected.transpose_matmul(&projected);
+        let mut part = projected.gram_of_columns();
         if let Some(smoothed) = smoothed {
             part.add_times(1.0, &residual_covariance(functionals, smoothed));
         }
@@ -380,23 +377,23 @@ impl StudyLink {
     fn add_study_parts(
         &self,
         mut parts: CovarianceParts,
-        residual: &Matrix,
+        residual: Matrix,
         functionals: &Functionals,
     ) -> CovarianceParts {
         match &self.shared {
             None => {
-                add_part(&mut parts, UncertaintyCause::Study(self.study), self.mean_square, residual);
+                add_part(&mut parts, UncertaintyCause::Study(self.study), self.mean_square, residual.clone());
                 add_part(&mut parts, UncertaintyCause::Interaction, self.mean_variance, residual);
             }
             Some(shared) => {
                 let causes = [UncertaintyCause::Study(self.study), UncertaintyCause::Interaction];
                 for (cause, terms) in causes.into_iter().zip([&shared.mean_terms, &shared.covariance_terms]) {
-                    add_part(&mut parts, cause, 1.0, &residual_covariance(functionals, terms));
+                    add_part(&mut parts, cause, 1.0, residual_covariance(functionals, terms));
                 }
             }
         }
         if let Some(part) = self.adjustment_covariance(functionals) {
-            add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, &part);
+            add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, part);
         }
         parts
     }
@@ -406,17 +403,17 @@ impl StudyLink {
         let (weights, residual, prior) = self.weights(functionals);
         let outcome_functionals = self.push_forward(&weights, functionals);
         let mean = self.outcome.process().constant;
-        let means = functionals.columns.transpose().matvec(&self.coef());
+        let means = functionals.columns.transpose_matvec(&self.coef());
         let means = means.iter().zip(&functionals.constants).map(|(v, c)| v + c * mean).collect();
         let outcome_parts = self.outcome.covariance(&outcome_functionals);
         let outcome_prior = self.outcome.prior_variances(&outcome_functionals);
         let support_of = |q: usize| {
-            let explained_by_first = explained_share(residual[(q, q)], prior[(q, q)]);
+            let explained_by_first = explained_share(residual[(q, q)], prior[q]);
             let explained_by_later = explained_share(total_variance(&outcome_parts, q), outcome_prior[q]);
             DataSupport::from_weights(weights.row(q), explained_by_first, explained_by_later)
         };
         let support = (0..weights.rows()).map(support_of).collect();
-        (means, self.add_study_parts(outcome_parts, &residual, functionals), support)
+        (means, self.add_study_parts(outcome_parts, residual, functionals), support)
     }
 
     /// Returns this study with its covariates averaged over another population.

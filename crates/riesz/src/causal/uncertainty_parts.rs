@@ -25,12 +25,14 @@ pub enum UncertaintyCause {
 pub(super) type CovarianceParts = Vec<(UncertaintyCause, Matrix)>;
 
 /// Adds a part, times its weight, to the part with the same cause.
-pub(super) fn add_part(parts: &mut CovarianceParts, cause: UncertaintyCause, weight: f64, part: &Matrix) {
-    let index = parts.iter().position(|(other_cause, _)| *other_cause == cause).unwrap_or_else(|| {
-        parts.push((cause, Matrix::zeros(part.rows(), part.cols())));
-        parts.len() - 1
-    });
-    parts[index].1.add_times(weight, part);
+pub(super) fn add_part(parts: &mut CovarianceParts, cause: UncertaintyCause, weight: f64, mut part: Matrix) {
+    if let Some((_, sum)) = parts.iter_mut().find(|(other_cause, _)| *other_cause == cause) {
+        return sum.add_times(weight, &part);
+    }
+    if weight != 1.0 {
+        part.scale(weight);
+    }
+    parts.push((cause, part));
 }
 
 /// Returns the sum of all parts, for `count` functionals.

@@ -12,20 +12,26 @@ use std::sync::atomic::AtomicBool;
 use super::comparison_graph::add_to_both;
 use super::duels::Duels;
 use super::pair_kernel::{self, Pair, wide_columns};
-use super::paired_logistic::{PairedLogistic, PairedLogisticMode, no_maximum};
-use crate::control::RunControl;
+use super::paired_logistic::{PairedLogistic, PairedLogisticMode, RidgeEvidence, no_maximum};
 use crate::error::{Error, Result, listed, sized};
-use crate::gp::search::{self, SearchOptions};
-use crate::kernel::{Categorical, Kernel, Linear, Parameter};
+use crate::kernel::{Categorical, Kernel, Linear};
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Matrix, mean};
+use crate::linalg::{Matrix, Sparse, dot, mean};
 use crate::model_card::CardEntry;
-use crate::posterior::{Posterior, PosteriorCovariance};
+use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::{Column, ColumnKind, Table};
 
 /// The largest number of coefficients for which files contain their covariance, which needs 32 times the
 /// square of this number in bytes.
 const MAX_COVARIANCE_COEFS: usize = 1000;
+
+/// Largest distance of the logarithm of a chosen ridge from the mean of its prior, and largest step.
+const MAX_LOG_RIDGE_CHANGE: f64 = 11.5;
+const MAX_LOG_RIDGE_STEP: f64 = 3.0;
+/// Largest step of the logarithm of the ridge after which the evidence is not evaluated again.
+const LAST_LOG_RIDGE_STEP: f64 = 1e-4;
+/// Maximal number of evaluations of the evidence.
+const MAX_EVIDENCE_EVALUATIONS: usize = 60;
 
 /// The choice of the ridge on the coefficients.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,7 +105,7 @@ impl BradleyTerry {
     }
 
     /// Fits one ability per item; `names` are the items' names. Cost of a Newton step: about 10 to 100 times
-    /// the number of compared pairs; if the ridge is chosen, items³ for each of about 10 evaluations.
+    /// the number of compared pairs; if the ridge is chosen, items³ for each of about 5 evaluations.
     ///
     /// # Errors
     /// [`Error::Target`] without a ridge if the likelihood has no maximum: for items that never won or never
@@ -145,20 +151,17 @@ impl BradleyTerry {
         let units = vec![1.0; n];
         let mut fit = BradleyTerryFit { notes, indices, ..solution.into_fit(model, coef, regression, units) };
         if n <= MAX_COVARIANCE_COEFS {
-            let mut ability_covariance = fit.regression.covariance(&fit.mode)?;
-            fit.parameter_sd = Some(ability_covariance.standard_deviations());
-            let grand_mean = mean(ability_covariance.data());
-            ability_covariance.map_in_place(|c| c - grand_mean);
-            let mut reduction = Matrix::zeros(2 * (n - 1), 2 * (n - 1));
-            for (i, j) in other_items().flat_map(|i| other_items().map(move |j| (i, j))) {
-                // The covariances of the other items determine those of the first one, because rows of the
-                // centered covariance sum to 0.
-                let c = ability_covariance[(i, j)];
-                for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                    reduction[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };
-                }
-            }
-            fit.covariance = Some(PosteriorCovariance::dense(0.0, reduction));
+            let factor = fit.regression.centred_precision(&fit.mode)?;
+            let variances = fit.regression.ability_variances(&factor, fit.ridge);
+            fit.parameter_sd = Some(variances.iter().map(|v| v.sqrt()).collect());
+            // Points are the pairs (i, 0) and (0, i) for each other item i.
+            let columns = (0..n - 1).map(|i| [(2 * i, 1.0), (2 * i + 1, -1.0)]);
+            let operator = Sparse::from_columns(2 * (n - 1), columns)?;
+            let reduction = vec![VarianceReduction::Precision { operator, factor }];
+            fit.covariance = Some(PosteriorCovariance {
+                prior_scale: 0.0,
+                ..PosteriorCovariance::new(reduction, vec![1.0])
+            });
         }
         Ok(fit)
     }
@@ -216,24 +219,67 @@ impl BradleyTerry {
     }
 
     fn solve(&self, regression: &PairedLogistic) -> Result<BradleyTerrySolution> {
-        let control = RunControl { stop: &self.stop, progress: RunControl::none().progress };
         if let AbilityRidge::Fixed(ridge) = self.ridge {
             crate::checks::not_negative("ridge", ridge, "it must be finite and 0 or more")?;
-            let mode = regression.mode(ridge, &self.stop)?;
+            let mode = regression.mode(ridge, None, &self.stop)?;
             let steps = mode.steps;
             return Ok(BradleyTerrySolution { mode, ridge, evidence: None, steps });
         }
-        let start = [Parameter { name: "ridge".into(), log_value: -2.0 * 1.5_f64.ln() }];
-        let objective = |theta: &[f64]| {
-            let (value, slope) = regression.evidence(theta[0].exp(), &self.stop)?;
-            let z = (theta[0] - start[0].log_value) / 3.0;
-            Ok((value - 0.5 * z * z, vec![slope - z / 3.0]))
-        };
-        let optimum = search::maximise(&start, 0..1, SearchOptions::default(), control, objective)?;
-        let ridge = optimum.theta[0].exp();
-        let (value, _) = regression.evidence(ridge, &self.stop)?;
-        let mode = regression.mode(ridge, &self.stop)?;
-        Ok(BradleyTerrySolution { mode, ridge, evidence: Some(value), steps: optimum.evaluations })
+        self.best_ridge(regression)
+    }
+
+    /// Returns the maximum for the ridge λ that maximises the evidence times its prior. The derivative in
+    /// log λ is 0 there; the secant method finds this λ within a bracket.
+    fn best_ridge(&self, regression: &PairedLogistic) -> Result<BradleyTerrySolution> {
+        let prior_mean = -2.0 * 1.5_f64.ln();
+        let mut bracket = [prior_mean - MAX_LOG_RIDGE_CHANGE, prior_mean + MAX_LOG_RIDGE_CHANGE];
+        let log_prior = |log_ridge: f64| -(log_ridge - prior_mean).powi(2) / 18.0;
+        let prior_derivative = |log_ridge: f64| -(log_ridge - prior_mean) / 9.0;
+        let (mut log_ridge, mut start, mut previous) = (prior_mean, None, None);
+        for steps in 1.. {
+            let ridge = log_ridge.exp();
+            let RidgeEvidence { value, derivative, mode, mode_derivative } =
+                regression.evidence(ridge, start, &self.stop)?;
+            let derivative = derivative + prior_derivative(log_ridge);
+            bracket[usize::from(derivative < 0.0)] = log_ridge;
+            let curvature = previous.map_or(0.0, |(log_ridge_before, derivative_before): (f64, f64)| {
+                (derivative - derivative_before) / (log_ridge - log_ridge_before)
+            });
+            let step = if curvature < 0.0 {
+                -derivative / curvature
+            } else {
+                // The fixed-point iteration of MacKay (1992).
+                (1.0 + 2.0 * derivative / (ridge * dot(&mode.theta, &mode.theta))).max(0.0).ln()
+            };
+            let predicted = |change: f64| {
+                let terms = mode.theta.iter().zip(&mode_derivative);
+                Some(terms.map(|(theta, derivative)| theta + change * derivative).collect())
+            };
+            if step.abs() <= LAST_LOG_RIDGE_STEP {
+                // The value is quadratic over the last step, up to an error of the order of the step's cube.
+                let final_log_ridge = log_ridge + step;
+                let mode = regression.mode(final_log_ridge.exp(), predicted(step), &self.stop)?;
+                let evidence =
+                    value + 0.5 * derivative * step + log_prior(log_ridge) - log_prior(final_log_ridge);
+                return Ok(BradleyTerrySolution {
+                    mode,
+                    ridge: final_log_ridge.exp(),
+                    evidence: Some(evidence),
+                    steps,
+                });
+            }
+            if bracket[1] - bracket[0] <= LAST_LOG_RIDGE_STEP || steps == MAX_EVIDENCE_EVALUATIONS {
+                return Ok(BradleyTerrySolution { mode, ridge, evidence: Some(value), steps });
+            }
+            let mut next = log_ridge + step.clamp(-MAX_LOG_RIDGE_STEP, MAX_LOG_RIDGE_STEP);
+            if !(bracket[0] < next && next < bracket[1]) {
+                next = 0.5 * (bracket[0] + bracket[1]);
+            }
+            start = predicted(next - log_ridge);
+            previous = Some((log_ridge, derivative));
+            log_ridge = next;
+        }
+        unreachable!("the number of evaluations is limited")
     }
 }
 
@@ -246,7 +292,11 @@ impl BradleyTerryFit {
     pub fn std_errors(&self) -> Result<Vec<f64>> {
         let sd = match &self.parameter_sd {
             Some(parameter_sd) => parameter_sd,
-            None => &self.regression.covariance(&self.mode)?.standard_deviations(),
+            None => {
+                let precision = self.regression.centred_precision(&self.mode)?;
+                let variances = self.regression.ability_variances(&precision, self.ridge);
+                &variances.iter().map(|v| v.sqrt()).collect()
+            }
         };
         let sd_of = |i: usize| sd[i];
         Ok(if self.indices.is_empty() {
@@ -367,6 +417,9 @@ fn expansion(
 /// Returns the reason why the likelihood of abilities has no maximum: a graph of several components, items
 /// that never won or lost, or groups without wins over the others. `None` if it has a maximum.
 fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
+    if duels.is_strongly_connected() {
+        return None;
+    }
     let components = duels.components();
     if components.len() > 1 {
         let sizes = listed(components.iter().map(|c| c.len().to_string()));
@@ -374,9 +427,6 @@ fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
             "the items fall into {} groups, of sizes {sizes}, without duels between them",
             components.len()
         ));
-    }
-    if duels.is_strongly_connected() {
-        return None;
     }
     let [mut won, mut lost] = [vec![0.0; names.len()], vec![0.0; names.len()]];
     for (&(l, r), share) in duels.pairs().iter().zip(duels.outcome()) {

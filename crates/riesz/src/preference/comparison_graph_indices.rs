@@ -141,8 +141,14 @@ fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
 /// an item's opponents that were compared with each other. It is 0 for an item with fewer than two opponents.
 /// Cost O(Σ degree²).
 pub fn average_clustering(duels: &Duels) -> f64 {
-    let mut opponents = duels.neighbours();
-    opponents.iter_mut().for_each(|neighbours| neighbours.sort_unstable());
+    let neighbours = duels.neighbours();
+    let opponents: Vec<Vec<usize>> = (0..duels.items())
+        .map(|item| {
+            let mut ends = neighbours.ends(item).to_vec();
+            ends.sort_unstable();
+            ends
+        })
+        .collect();
     let clustering_of = |neighbours: &Vec<usize>| {
         let k = neighbours.len();
         if k < 2 {

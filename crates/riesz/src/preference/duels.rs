@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::comparison_graph::{adjacency, reachable};
+use super::comparison_graph::Adjacency;
 use crate::error::{Error, Result, sized};
 use crate::kernel_model::parts::key;
 use crate::random::sorted_sample;
@@ -49,12 +49,64 @@ pub struct Contexts {
     pub rows: Vec<usize>,
 }
 
-/// The sums over the duels of a pair.
-#[derive(Default)]
-struct PairSums {
+/// A duel with the item of the lower number first.
+#[derive(Clone, Copy)]
+struct OrientedDuel {
+    first: usize,
+    second: usize,
+    context: usize,
+    /// The share that the first item won, times the weight.
     won: f64,
     weight: f64,
+    /// The weight of a tie; 0 for other outcomes.
     ties: f64,
+}
+
+impl OrientedDuel {
+    /// Returns the pair and the context, which the duels of one entry share.
+    fn entry(&self) -> (usize, usize, usize) {
+        (self.first, self.second, self.context)
+    }
+}
+
+/// Checks duel `i` of a list, from 0, whose weight was given or is 1.
+fn check_duel(i: usize, items: usize, (l, r): (usize, usize), won: f64, weight: f64) -> Result<()> {
+    let error = |quantity: &str, value: String, allowed: &str| {
+        Err(Error::parameter(format!("{quantity} of duel {}", i + 1), value, allowed))
+    };
+    if let Some(item) = [l, r].into_iter().find(|item| *item >= items) {
+        return error("item", item.to_string(), &format!("there are {items} items, numbered from 0"));
+    }
+    if l == r {
+        let allowed = "an item that meets itself gives no information: leave the duel out";
+        return error("item", l.to_string(), allowed);
+    }
+    if !(0.0..=1.0).contains(&won) {
+        let allowed = "it must be 1 if the left item won, 0 if the right item won, and 0.5 for a tie";
+        return error("outcome", won.to_string(), allowed);
+    }
+    if !(weight.is_finite() && weight > 0.0) {
+        return error("weight", weight.to_string(), "weights are positive numbers");
+    }
+    Ok(())
+}
+
+/// Sorts duels by a key below `bound`; duels with equal keys keep their order (counting sort).
+fn sorted_by_key(
+    duels: Vec<OrientedDuel>,
+    bound: usize,
+    key: impl Fn(&OrientedDuel) -> usize,
+) -> Vec<OrientedDuel> {
+    let mut positions = vec![0; bound + 1];
+    duels.iter().for_each(|duel| positions[key(duel) + 1] += 1);
+    (0..bound).for_each(|k| positions[k + 1] += positions[k]);
+    let mut sorted = duels.clone();
+    for duel in duels {
+        let position = &mut positions[key(&duel)];
+        sorted[*position] = duel;
+        *position += 1;
+    }
+    sorted
 }
 
 impl Duels {
@@ -118,56 +170,57 @@ impl Duels {
         if count == 0 {
             return Err(Error::too_few("the table of duels", 1, "duel is"));
         }
-        let mut sums_by_pair: BTreeMap<((usize, usize), usize), PairSums> = BTreeMap::new();
+        let mut oriented_duels = Vec::with_capacity(count);
         let mut has_fractions = false;
         for (i, ((&l, &r), &won)) in left.iter().zip(right).zip(outcome).enumerate() {
             let weight = weight.map_or(1.0, |w| w[i]);
-            let error = |quantity: &str, value: String, allowed: String| {
-                Err(Error::parameter(format!("{quantity} of duel {}", i + 1), value, allowed))
-            };
-            if let Some(item) = [l, r].into_iter().find(|item| *item >= items) {
-                return error("item", item.to_string(), format!("there are {items} items, numbered from 0"));
-            }
-            if l == r {
-                return error(
-                    "item",
-                    l.to_string(),
-                    "an item that meets itself gives no information: leave the duel out".into(),
-                );
-            }
-            if !(0.0..=1.0).contains(&won) {
-                let allowed =
-                    "it must be 1 if the left item won, 0 if the right item won, and 0.5 for a tie".into();
-                return error("outcome", won.to_string(), allowed);
-            }
-            if !(weight.is_finite() && weight > 0.0) {
-                return error("weight", weight.to_string(), "weights are positive numbers".into());
-            }
-            let (pair, share) = if l < r { ((l, r), won) } else { ((r, l), 1.0 - won) };
-            let sums =
-                sums_by_pair.entry((pair, contexts.as_ref().map_or(0, |(_, rows)| rows[i]))).or_default();
-            sums.won += weight * share;
-            sums.weight += weight;
-            sums.ties += if won == 0.5 { weight } else { 0.0 };
+            check_duel(i, items, (l, r), won, weight)?;
+            let ((first, second), share) = if l < r { ((l, r), won) } else { ((r, l), 1.0 - won) };
+            let context = contexts.as_ref().map_or(0, |(_, rows)| rows[i]);
+            let ties = if won == 0.5 { weight } else { 0.0 };
+            oriented_duels.push(OrientedDuel { first, second, context, won: weight * share, weight, ties });
             has_fractions |= ![0.0, 0.5, 1.0].contains(&won);
         }
-        if sums_by_pair.values().map(|sums| sums.weight).sum::<f64>() > MAX_TOTAL_WEIGHT {
+        let context_count = contexts.as_ref().map_or(1, |(table, _)| table.rows());
+        let mut duels = Self {
+            items,
+            pairs: Vec::new(),
+            outcome: Vec::new(),
+            weight: Vec::new(),
+            ties: Vec::new(),
+            has_fractions,
+            contexts: None,
+            count,
+        };
+        let context_rows = duels.add_pair_sums(oriented_duels, context_count);
+        if duels.weight.iter().sum::<f64>() > MAX_TOTAL_WEIGHT {
             let allowed =
                 format!("their sum must be less than {MAX_TOTAL_WEIGHT:e}: divide them by a common number");
             return Err(Error::parameter("weight", "too large", allowed));
         }
-        let (pairs_and_contexts, sums): (Vec<_>, Vec<_>) = sums_by_pair.into_iter().unzip();
-        let (pairs, rows) = pairs_and_contexts.into_iter().unzip();
-        Ok(Self {
-            items,
-            pairs,
-            outcome: sums.iter().map(|s| (s.won / s.weight).clamp(0.0, 1.0)).collect(),
-            weight: sums.iter().map(|s| s.weight).collect(),
-            ties: sums.iter().map(|s| s.ties).collect(),
-            has_fractions,
-            contexts: contexts.map(|(table, _)| Contexts { table, rows }),
-            count,
-        })
+        duels.contexts = contexts.map(|(table, _)| Contexts { table, rows: context_rows });
+        Ok(duels)
+    }
+
+    /// Adds one entry for each pair and context of `duels`, in ascending order, and returns the entries'
+    /// contexts. The duels of an entry are summed in their given order. Cost O(duels + items + contexts).
+    fn add_pair_sums(&mut self, mut duels: Vec<OrientedDuel>, context_count: usize) -> Vec<usize> {
+        if context_count > 1 {
+            duels = sorted_by_key(duels, context_count, |duel| duel.context);
+        }
+        duels = sorted_by_key(duels, self.items, |duel| duel.second);
+        duels = sorted_by_key(duels, self.items, |duel| duel.first);
+        let mut contexts = Vec::new();
+        for entry in duels.chunk_by(|a, b| a.entry() == b.entry()) {
+            let sum = |number: fn(&OrientedDuel) -> f64| entry.iter().map(number).fold(0.0, |sum, v| sum + v);
+            let (won, weight) = (sum(|duel| duel.won), sum(|duel| duel.weight));
+            self.pairs.push((entry[0].first, entry[0].second));
+            self.outcome.push((won / weight).clamp(0.0, 1.0));
+            self.weight.push(weight);
+            self.ties.push(sum(|duel| duel.ties));
+            contexts.push(entry[0].context);
+        }
+        contexts
     }
 
     /// Returns the duels with another count, where the weight of an entry represents several duels.
@@ -230,8 +283,8 @@ impl Duels {
         let mut visited = vec![false; self.items];
         let mut components: Vec<Vec<usize>> = Vec::new();
         for start in 0..self.items {
-            if !visited[start] && !neighbours[start].is_empty() {
-                let component = reachable(start, &neighbours);
+            if !visited[start] && !neighbours.ends(start).is_empty() {
+                let component = neighbours.reachable(start);
                 component.iter().for_each(|&item| visited[item] = true);
                 components.push(component);
             }
@@ -243,21 +296,22 @@ impl Duels {
     /// Whether every item with duels is reachable from every other one along wins. Otherwise abilities
     /// without a penalty are infinite (Ford 1957).
     pub fn is_strongly_connected(&self) -> bool {
-        let [component] = &self.components()[..] else { return false };
-        let reaches_all = |edges: Vec<(usize, usize)>| {
-            reachable(component[0], &adjacency(self.items, edges)).len() == component.len()
-        };
-        reaches_all(self.wins().collect())
-            && reaches_all(self.wins().map(|(winner, loser)| (loser, winner)).collect())
+        let mut has_duels = vec![false; self.items];
+        self.pairs.iter().for_each(|&(l, r)| (has_duels[l], has_duels[r]) = (true, true));
+        let Some(start) = has_duels.iter().position(|has| *has) else { return false };
+        let count = has_duels.iter().filter(|has| **has).count();
+        let reaches_all = |edges: &Adjacency| edges.reachable(start).len() == count;
+        reaches_all(&Adjacency::new(self.items, || self.wins()))
+            && reaches_all(&Adjacency::new(self.items, || self.wins().map(|(winner, loser)| (loser, winner))))
     }
 
     /// Returns items of one component that never beat the other items of it, if there are such items.
     pub(super) fn winless_items(&self) -> Option<Vec<usize>> {
         let component = self.components().into_iter().next()?;
-        let losers_of = adjacency(self.items, self.wins());
+        let losers_of = Adjacency::new(self.items, || self.wins());
         // The items that one item reaches along wins beat only each other. The component is not strongly
         // connected exactly if one of these groups is smaller than the component.
-        component.iter().map(|&item| reachable(item, &losers_of)).find(|group| group.len() < component.len())
+        component.iter().map(|&item| losers_of.reachable(item)).find(|group| group.len() < component.len())
     }
 
     /// Returns the winner and the loser of each pair, in both orders if each item won a share.
@@ -315,7 +369,7 @@ impl Duels {
     }
 
     /// Returns the opponents of each item, once per pair.
-    pub(super) fn neighbours(&self) -> Vec<Vec<usize>> {
-        adjacency(self.items, self.pairs.iter().flat_map(|&(l, r)| [(l, r), (r, l)]))
+    pub(super) fn neighbours(&self) -> Adjacency {
+        Adjacency::new(self.items, || self.pairs.iter().flat_map(|&(l, r)| [(l, r), (r, l)]))
     }
 }

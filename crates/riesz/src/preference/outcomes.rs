@@ -4,6 +4,8 @@
 //! in a column with `R`, and a loss in a column with `W`. If two vocabularies contain all cells and disagree,
 //! the column is rejected.
 
+use std::collections::HashMap;
+
 use super::duel_sides::HomeSide;
 use crate::error::{Error, Result};
 
@@ -21,6 +23,13 @@ pub enum Record<'a> {
         cells: &'a [Option<String>],
         /// The names of the left and of the right items, one per row, if outcomes may be the winner's name.
         names: Option<[&'a [String]; 2]>,
+    },
+    /// A column of numbers, with the meanings of [`OUTCOME_WORDS`].
+    Numbers {
+        /// The column's name.
+        column: &'a str,
+        /// One number per row.
+        numbers: &'a [f64],
     },
     /// The scores of both sides: the higher one wins, and equal scores are a tie.
     Scores {
@@ -225,6 +234,7 @@ impl Record<'_> {
         match self {
             Self::Winners(rows) => *rows,
             Self::Outcomes { cells, .. } => cells.len(),
+            Self::Numbers { numbers, .. } => numbers.len(),
             Self::Scores { scores: [left, _], .. } => left.len(),
             Self::Wins { wins: [left, _], .. } => left.len(),
         }
@@ -245,6 +255,7 @@ impl Record<'_> {
         } else {
             let outcomes = match self {
                 Self::Outcomes { column, cells, names } => words(column, cells, *names)?,
+                Self::Numbers { column, numbers } => number_outcomes(column, numbers)?,
                 Self::Scores { scores: [left, right], .. } => {
                     let outcome =
                         |(l, r): (&f64, &f64)| (!(l.is_nan() || r.is_nan())).then(|| score_outcome(*l, *r));
@@ -274,7 +285,7 @@ impl Record<'_> {
         let mut lengths: Vec<(&str, usize)> =
             weight.map(|row_weights| ("weight", row_weights.len())).into_iter().collect();
         match self {
-            Self::Winners(_) | Self::Outcomes { names: None, .. } => {}
+            Self::Winners(_) | Self::Numbers { .. } | Self::Outcomes { names: None, .. } => {}
             Self::Outcomes { names: Some([left, right]), .. } => {
                 lengths.extend([("left", left.len()), ("right", right.len())]);
             }
@@ -295,7 +306,7 @@ impl Record<'_> {
     fn missing_outcome_error(&self, row: usize, count: usize) -> Error {
         let column = match self {
             Self::Scores { columns, scores: [left, _] } => columns[usize::from(!left[row].is_nan())],
-            Self::Outcomes { column, .. } => column,
+            Self::Outcomes { column, .. } | Self::Numbers { column, .. } => column,
             Self::Wins { columns, .. } => columns[0],
             Self::Winners(_) => "winner",
         };
@@ -353,37 +364,81 @@ impl Outcomes {
     }
 }
 
-/// Reads outcomes with the vocabulary that contains all cells.
-fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) -> Result<Vec<Option<f64>>> {
-    let texts: Vec<Option<String>> = cells.iter().map(|cell| cell.as_deref().map(normalise)).collect();
-    let is_finished = |word: &&String| word.as_str() != UNFINISHED;
-    let read_with = |read: &dyn Fn(&str) -> Option<f64>| -> Vec<Option<f64>> {
-        texts.iter().map(|word| word.as_ref().filter(is_finished).and_then(|word| read(word))).collect()
-    };
-    let is_missing = |row: usize| texts[row].as_ref().filter(is_finished).is_none();
-    let is_complete =
-        |reading: &Vec<Option<f64>>| (0..reading.len()).all(|row| reading[row].is_some() || is_missing(row));
-    let mut readings = vec![read_with(&word_outcome)];
-    readings.extend(LETTERS.iter().map(|vocabulary| read_with(&|word| vocabulary.read(word))));
-    // Numbers from 0 to 1 are shares of a win; others may be codes. The numbers 1 and 2 are read as codes of
-    // sides only if the column has an X or another word for a tie.
-    let has_ties = texts.iter().flatten().any(|word| word == "x" || TIE_WORDS.contains(&word.as_str()));
-    let codes = CODES.iter().filter(|vocabulary| vocabulary.tie != ["x"] || has_ties);
-    if !is_complete(&readings[0]) {
-        readings.extend(codes.map(|vocabulary| read_with(&|word| vocabulary.read(&code_text(word)))));
+/// Reads numbers: shares of a win if all are from 0 to 1, otherwise the words that they are written as.
+fn number_outcomes(column: &str, numbers: &[f64]) -> Result<Vec<Option<f64>>> {
+    let present = |v: &f64| (!v.is_nan()).then_some(*v);
+    if numbers.iter().filter_map(present).all(|v| (0.0..=1.0).contains(&v)) {
+        return Ok(numbers.iter().map(present).collect());
     }
-    if let Some([left, right]) = names {
+    let cells: Vec<Option<String>> = numbers.iter().map(|v| present(v).map(|v| format!("{v:?}"))).collect();
+    words(column, &cells, None)
+}
+
+/// A column of cells by its different words.
+struct WordColumn<'a> {
+    cells: &'a [Option<String>],
+    /// For each row, the index of its word; `None` for a missing cell and an unfinished game.
+    word_of_row: Vec<Option<usize>>,
+    /// The different words, [normalised](normalise).
+    words: Vec<String>,
+}
+
+impl<'a> WordColumn<'a> {
+    fn new(cells: &'a [Option<String>]) -> Self {
+        let (mut words, mut known) = (Vec::new(), HashMap::new());
+        let mut word_of = |cell: &'a str| {
+            *known.entry(cell).or_insert_with(|| {
+                let word = normalise(cell);
+                (word != UNFINISHED).then(|| {
+                    words.push(word);
+                    words.len() - 1
+                })
+            })
+        };
+        let word_of_row = cells.iter().map(|cell| word_of(cell.as_deref()?)).collect();
+        Self { cells, word_of_row, words }
+    }
+
+    /// Returns the outcomes of the rows by a reading of words.
+    fn read(&self, read: &dyn Fn(&str) -> Option<f64>) -> Vec<Option<f64>> {
+        let outcomes: Vec<Option<f64>> = self.words.iter().map(|word| read(word)).collect();
+        self.word_of_row.iter().map(|word| outcomes[(*word)?]).collect()
+    }
+
+    /// Returns the outcomes of the rows if cells are the name of the winner, or a word for a tie.
+    fn read_names(&self, [left, right]: [&[String]; 2]) -> Vec<Option<f64>> {
         let winner = |(row, cell): (usize, &Option<String>)| {
             let name = cell.as_deref()?.trim();
             match (left[row].trim() == name, right[row].trim() == name) {
                 (true, _) => Some(1.0),
                 (_, true) => Some(0.0),
-                _ => TIE_WORDS.contains(&texts[row].as_deref()?).then_some(0.5),
+                _ => TIE_WORDS.contains(&&self.words[self.word_of_row[row]?][..]).then_some(0.5),
             }
         };
-        readings.push(cells.iter().enumerate().map(winner).collect());
+        self.cells.iter().enumerate().map(winner).collect()
     }
-    let candidates: Vec<&Vec<Option<f64>>> = readings.iter().filter(|reading| is_complete(reading)).collect();
+
+    /// Whether a reading has the outcome of every row that is not missing.
+    fn is_complete(&self, reading: &[Option<f64>]) -> bool {
+        reading.iter().zip(&self.word_of_row).all(|(outcome, word)| outcome.is_some() || word.is_none())
+    }
+}
+
+/// Reads outcomes with the vocabulary that contains all cells.
+fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) -> Result<Vec<Option<f64>>> {
+    let texts = WordColumn::new(cells);
+    let mut readings = vec![texts.read(&word_outcome)];
+    readings.extend(LETTERS.iter().map(|vocabulary| texts.read(&|word| vocabulary.read(word))));
+    // Numbers from 0 to 1 are shares of a win; others may be codes. The numbers 1 and 2 are read as codes of
+    // sides only if the column has an X or another word for a tie.
+    let has_ties = texts.words.iter().any(|word| word == "x" || TIE_WORDS.contains(&word.as_str()));
+    let codes = CODES.iter().filter(|vocabulary| vocabulary.tie != ["x"] || has_ties);
+    if !texts.is_complete(&readings[0]) {
+        readings.extend(codes.map(|vocabulary| texts.read(&|word| vocabulary.read(&code_text(word)))));
+    }
+    readings.extend(names.map(|names| texts.read_names(names)));
+    let candidates: Vec<&Vec<Option<f64>>> =
+        readings.iter().filter(|reading| texts.is_complete(reading)).collect();
     let cell_error = |row: usize, problem: String| {
         let value = cells[row].clone().unwrap_or_default();
         Err(Error::Cell { row, column: column.into(), value, problem })
@@ -392,7 +447,8 @@ fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) 
         let n_read = |reading: &Vec<Option<f64>>| reading.iter().flatten().count();
         // If several readings are equally complete, the first one is used: the vocabulary of whole words.
         let best = readings.iter().rev().max_by_key(|reading| n_read(reading)).unwrap_or(&readings[0]);
-        let row = (0..cells.len()).find(|&row| best[row].is_none() && !is_missing(row)).unwrap_or(0);
+        let is_unread = |&row: &usize| best[row].is_none() && texts.word_of_row[row].is_some();
+        let row = (0..cells.len()).find(is_unread).unwrap_or(0);
         return cell_error(row, format!("the outcome of a duel is {OUTCOME_WORDS}"));
     };
     let is_ambiguous = |row: &usize| candidates.iter().any(|reading| reading[*row] != outcomes[*row]);

@@ -4,12 +4,11 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::comparison_graph::{add_differences, add_to_both, laplacian};
+use super::comparison_graph::{add_differences, add_laplacian_product, add_to_both, laplacian};
 use super::duels::Duels;
 use super::pair_kernel::Pair;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::gp::likelihood::logistic::log_likelihood;
 use crate::gp::newton::halved_step;
 use crate::kernel_model::logistic;
 use crate::linalg::conjugate_gradients::{CgOutcome, ResidualNorm, StoppingRule, conjugate_gradients};
@@ -19,8 +18,9 @@ use crate::linalg::{Cholesky, Matrix, dot, mean, symmetric_eigen};
 const MAX_NEWTON: usize = 100;
 /// Largest component of the gradient at convergence, per unit of weight.
 const TOLERANCE: f64 = 1e-10;
-/// Relative tolerance of conjugate gradients.
+/// Relative tolerance of conjugate gradients, and of the first Newton steps.
 const CG_TOLERANCE: f64 = 1e-11;
+const FIRST_CG_TOLERANCE: f64 = 1e-2;
 /// Number of parameters above which systems with the Hessian are solved by conjugate gradients.
 const MAX_DENSE_PARAMETERS: usize = 3000;
 /// Share of the curvature along a direction below which the likelihood is considered to increase without
@@ -49,6 +49,27 @@ pub(super) struct PairedLogisticMode {
     curvature: Vec<f64>,
     pub log_likelihood: f64,
     pub steps: usize,
+}
+
+/// An iterate of Newton's method.
+struct NewtonIterate {
+    theta: Vec<f64>,
+    /// For each pair, the log odds and the probability that its first item wins.
+    log_odds: Vec<f64>,
+    probabilities: Vec<f64>,
+    log_likelihood: f64,
+    /// The penalised log likelihood.
+    objective: f64,
+}
+
+/// Laplace's approximation of the log marginal likelihood under the prior N(0, 1/λ) of each parameter.
+pub(super) struct RidgeEvidence {
+    pub value: f64,
+    /// The derivative of the value in log λ.
+    pub derivative: f64,
+    pub mode: PairedLogisticMode,
+    /// The derivative of the mode in log λ.
+    pub mode_derivative: Vec<f64>,
 }
 
 impl PairedLogistic {
@@ -102,30 +123,39 @@ impl PairedLogistic {
         x.transpose().matmul(&products)
     }
 
-    /// Computes the mode by Newton's method. Steps are halved until they raise the penalised likelihood.
+    /// Returns an iterate of Newton's method from the parameters and the log odds of the pairs.
+    fn iterate(&self, ridge: f64, theta: Vec<f64>, log_odds: Vec<f64>) -> NewtonIterate {
+        let (mut log_likelihood, mut probabilities) = (0.0, Vec::with_capacity(log_odds.len()));
+        for ((&g, y), weight) in log_odds.iter().zip(&self.outcome).zip(&self.weight) {
+            let e = (-g.abs()).exp();
+            // log σ(-g) = log σ(g) - g.
+            log_likelihood += weight * (g.min(0.0) - (1.0 - y) * g - e.ln_1p());
+            probabilities.push(if g >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) });
+        }
+        let objective = log_likelihood - 0.5 * ridge * dot(&theta, &theta);
+        NewtonIterate { theta, log_odds, probabilities, log_likelihood, objective }
+    }
+
+    /// Computes the mode by Newton's method from `start`, by default 0. Steps are halved until they raise the
+    /// penalised likelihood. The first steps are solved inaccurately and the last one accurately.
     ///
     /// # Errors
     /// [`Error::Target`] if there are features but no ridge and the likelihood has no maximum, or several;
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
-    pub fn mode(&self, ridge: f64, stop: &AtomicBool) -> Result<PairedLogisticMode> {
+    pub fn mode(&self, ridge: f64, start: Option<Vec<f64>>, stop: &AtomicBool) -> Result<PairedLogisticMode> {
         let unpenalised = self.features.is_some() && ridge == 0.0;
         if unpenalised {
             self.check_rank()?;
         }
         let n = self.pairs.len();
         let scale = self.gradient_scale();
-        let mut theta = vec![0.0; self.parameters()];
-        let mut g = vec![0.0; n];
-        let weight = |i: usize| self.weight[i];
-        let likelihood_and_objective = |theta: &[f64], g: &[f64]| {
-            let likelihood = log_likelihood(&self.outcome, weight, g);
-            (likelihood, likelihood - 0.5 * ridge * dot(theta, theta))
-        };
-        let (mut log_likelihood, mut objective) = likelihood_and_objective(&theta, &g);
-        let mut change = f64::INFINITY;
+        let start = start.unwrap_or_else(|| vec![0.0; self.parameters()]);
+        let start_log_odds = self.log_odds(&start);
+        let mut iterate = self.iterate(ridge, start, start_log_odds);
+        let (mut first_change, mut change) = (0.0_f64, f64::INFINITY);
         for steps in 0..MAX_NEWTON {
             check_cancelled(stop)?;
-            let p: Vec<f64> = g.iter().map(|&g| logistic(g)).collect();
+            let NewtonIterate { theta, log_odds, probabilities: p, log_likelihood, objective } = iterate;
             let curvature: Vec<f64> = (0..n).map(|i| self.weight[i] * p[i] * (1.0 - p[i])).collect();
             let mut gradient =
                 self.apply_transpose((0..n).map(|i| self.weight[i] * (self.outcome[i] - p[i])));
@@ -138,15 +168,17 @@ impl PairedLogistic {
                 }
                 return Ok(mode);
             }
-            let step = self.solve(&curvature, ridge, &gradient, stop)?;
+            // The error of a Newton step is of the order of the squared gradient.
+            first_change = first_change.max(change);
+            let tolerance = (change / first_change).powi(2).clamp(CG_TOLERANCE, FIRST_CG_TOLERANCE);
+            let step = self.solve(&curvature, ridge, &gradient, tolerance, stop)?;
             let step_g = self.log_odds(&step);
-            let (_, next) = halved_step(objective, |t| {
-                let theta: Vec<f64> = theta.iter().zip(&step).map(|(a, s)| a + t * s).collect();
-                let g: Vec<f64> = g.iter().zip(&step_g).map(|(a, s)| a + t * s).collect();
-                let (likelihood, objective) = likelihood_and_objective(&theta, &g);
-                (objective, (theta, g, likelihood, objective))
+            (_, iterate) = halved_step(objective, |t| {
+                let theta = theta.iter().zip(&step).map(|(a, s)| a + t * s).collect();
+                let log_odds = log_odds.iter().zip(&step_g).map(|(a, s)| a + t * s).collect();
+                let next = self.iterate(ridge, theta, log_odds);
+                (next.objective, next)
             });
-            (theta, g, log_likelihood, objective) = next;
         }
         Err(Error::NotConverged {
             method: "Newton's method for a Bradley-Terry model",
@@ -202,27 +234,33 @@ impl PairedLogistic {
 
     /// Solves the system of the Hessian with the ridge; for items without a ridge, returns the solution that
     /// sums to 0.
-    fn solve(&self, curvature: &[f64], ridge: f64, b: &[f64], stop: &AtomicBool) -> Result<Vec<f64>> {
+    fn solve(
+        &self,
+        curvature: &[f64],
+        ridge: f64,
+        b: &[f64],
+        tolerance: f64,
+        stop: &AtomicBool,
+    ) -> Result<Vec<f64>> {
         if self.features.is_some() {
             return Ok(self.penalised_factor(curvature, ridge)?.solve_vector(b));
         }
         let multiply_hessian = |v: &[f64]| {
             let mut out: Vec<f64> = v.iter().map(|v| ridge * v).collect();
-            let weighted = self.pairs.iter().zip(curvature).map(|(&(l, r), w)| w * (v[l] - v[r]));
-            add_differences(&mut out, &self.pairs, weighted);
+            add_laplacian_product(&mut out, &self.pairs, curvature, v);
             out
         };
         let mut diagonal = vec![ridge; self.items];
         add_to_both(&mut diagonal, &self.pairs, curvature);
         if ridge > 0.0 {
-            return solve_by_diagonal(multiply_hessian, &diagonal, b.to_vec(), stop);
+            return solve_by_diagonal(multiply_hessian, &diagonal, b.to_vec(), tolerance, stop);
         }
         // Without rounding errors b sums to 0, which the singular system requires.
         let centered = |v: &[f64]| -> Vec<f64> {
             let mean = mean(v);
             v.iter().map(|v| v - mean).collect()
         };
-        Ok(centered(&solve_by_diagonal(multiply_hessian, &diagonal, centered(b), stop)?))
+        Ok(centered(&solve_by_diagonal(multiply_hessian, &diagonal, centered(b), tolerance, stop)?))
     }
 
     /// Returns the factor of the Hessian with the ridge. For items without a ridge a constant is added to all
@@ -251,6 +289,33 @@ impl PairedLogistic {
         Ok(covariance)
     }
 
+    /// Returns the factor of the posterior precision of the abilities of all items except the first, relative
+    /// to the mean of all abilities. The first ability is then minus the sum of these abilities.
+    /// The precision is `Bᵀ(H + λI)B` for the Hessian H and `B = [-1; I]` (items × (items - 1)). Cost
+    /// items³/3.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`].
+    pub fn centred_precision(&self, mode: &PairedLogisticMode) -> Result<Cholesky> {
+        let hessian = laplacian(self.items, &self.pairs, &mode.curvature);
+        let first = hessian.row(0);
+        let mut precision = Matrix::from_fn(self.items - 1, self.items - 1, |i, j| {
+            hessian[(i + 1, j + 1)] - first[i + 1] - first[j + 1] + first[0] + mode.ridge
+        });
+        precision.add_diagonal(|_| mode.ridge);
+        Cholesky::new(precision, "precision of Bradley-Terry abilities")
+    }
+
+    /// Returns the variances of all abilities from their [`centred_precision`](Self::centred_precision). They
+    /// are relative to a mean ability of 0, unless a ridge fixes the origin. Cost items³/3.
+    pub fn ability_variances(&self, precision: &Cholesky, ridge: f64) -> Vec<f64> {
+        let mut sum = Matrix::column_vector(vec![1.0; precision.size()]);
+        precision.solve_lower_in_place(&mut sum);
+        let first = dot(sum.data(), sum.data());
+        let mean_variance = if ridge > 0.0 { 1.0 / (ridge * self.items as f64) } else { 0.0 };
+        std::iter::once(first).chain(precision.inverse_diagonal()).map(|v| v + mean_variance).collect()
+    }
+
     /// Returns the standard deviations of the log odds of pairs of items.
     ///
     /// # Errors
@@ -270,7 +335,7 @@ impl PairedLogistic {
             if l != r {
                 (b[l], b[r]) = (1.0, -1.0);
             }
-            let x = self.solve(&mode.curvature, mode.ridge, &b, stop)?;
+            let x = self.solve(&mode.curvature, mode.ridge, &b, CG_TOLERANCE, stop)?;
             Ok((x[l] - x[r]).max(0.0).sqrt())
         };
         pairs.iter().map(sd_by_solve).collect()
@@ -287,28 +352,28 @@ impl PairedLogistic {
         })
     }
 
-    /// Returns Laplace's approximation of the log marginal likelihood under the prior N(0, 1/ridge) of each
-    /// parameter, and its derivative in the logarithm of the ridge. Cost O(parameters³).
+    /// Returns the evidence of a ridge; `start` is where Newton's method starts. Cost O(parameters³).
     ///
     /// # Errors
     /// As [`mode`](Self::mode).
-    pub fn evidence(&self, ridge: f64, stop: &AtomicBool) -> Result<(f64, f64)> {
-        let mode = self.mode(ridge, stop)?;
+    pub fn evidence(&self, ridge: f64, start: Option<Vec<f64>>, stop: &AtomicBool) -> Result<RidgeEvidence> {
+        let mode = self.mode(ridge, start, stop)?;
         let p = self.parameters();
         let factor = self.penalised_factor(&mode.curvature, ridge)?;
         let square = dot(&mode.theta, &mode.theta);
         let value =
             mode.log_likelihood - 0.5 * ridge * square + 0.5 * p as f64 * ridge.ln() - 0.5 * factor.log_det();
-        let direction = self.log_odds(&factor.solve_vector(&mode.theta));
+        // The Hessian depends on the mode, which changes by dθ/d log λ = -λ H⁻¹θ.
+        let mode_derivative: Vec<f64> = factor.solve_vector(&mode.theta).iter().map(|v| -ridge * v).collect();
+        let direction = self.log_odds(&mode_derivative);
         let inverse = factor.inverse();
         let g = self.log_odds(&mode.theta);
-        // The Hessian depends on the mode, which changes by dθ/d log λ = -λ H⁻¹θ.
         let mode_term: f64 =
             (self.variances(&inverse, &self.pairs).zip(&mode.curvature).zip(&g).zip(&direction))
                 .map(|(((c, w), g), direction)| c * w * (1.0 - 2.0 * logistic(*g)) * direction)
                 .sum();
-        let derivative = 0.5 * (p as f64 - ridge * (square + inverse.trace()) + ridge * mode_term);
-        Ok((value, derivative))
+        let derivative = 0.5 * (p as f64 - ridge * (square + inverse.trace()) - mode_term);
+        Ok(RidgeEvidence { value, derivative, mode, mode_derivative })
     }
 }
 
@@ -324,13 +389,11 @@ fn solve_by_diagonal(
     multiply_hessian: impl Fn(&[f64]) -> Vec<f64>,
     diagonal: &[f64],
     b: Vec<f64>,
+    tolerance: f64,
     stop: &AtomicBool,
 ) -> Result<Vec<f64>> {
-    let stopping_rule = StoppingRule {
-        norm: ResidualNorm::Preconditioned,
-        tolerance: CG_TOLERANCE,
-        max_products: 10 * b.len() + 100,
-    };
+    let stopping_rule =
+        StoppingRule { norm: ResidualNorm::Preconditioned, tolerance, max_products: 10 * b.len() + 100 };
     let precondition = |r: &Vec<f64>| {
         r.iter().zip(diagonal).map(|(r, d)| if *d > 0.0 { r / d } else { 0.0 }).collect::<Vec<f64>>()
     };

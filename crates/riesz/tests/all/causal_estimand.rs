@@ -44,7 +44,7 @@ fn effect() -> Effect {
 
 fn estimate_of(effect: &Effect, estimand: &Estimand, treatments: &Table) -> EffectEstimate {
     let sums = estimand.weights_at(treatments, effect.treatments()).unwrap();
-    sums.estimate(&effect.evaluate(&sums.treatments).unwrap())
+    sums.estimate(effect.evaluate(&sums.treatments).unwrap())
 }
 
 #[test]

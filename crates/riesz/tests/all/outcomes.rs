@@ -83,6 +83,30 @@ fn unknown_and_ambiguous_cells_are_refused() {
     }
 }
 
+/// A column of numbers is read like their texts, with NaN for an empty cell.
+#[test]
+fn numbers_are_read_like_their_texts() {
+    for numbers in [
+        &[1.0, 0.0, 0.5, 0.25][..],
+        &[1.0, -1.0, 0.0],
+        &[1.0, f64::NAN, 0.0],
+        &[f64::NAN, 1.0, -1.0],
+        &[1.0, 2.0, 1.0],
+        &[7.0, 0.0],
+        &[f64::INFINITY, 1.0],
+        &[f64::NAN],
+    ] {
+        let cells: Vec<Option<String>> =
+            numbers.iter().map(|v| (!v.is_nan()).then(|| format!("{v:?}"))).collect();
+        for missing in [MissingOutcome::Refuse, MissingOutcome::Drop] {
+            let by_numbers = Record::Numbers { column: "outcome", numbers }.read(None, missing);
+            let by_texts = Record::Outcomes { column: "outcome", cells: &cells, names: None };
+            let messages = |result: Result<Outcomes>| result.map_err(|error| error.to_string());
+            assert_eq!(messages(by_numbers), messages(by_texts.read(None, missing)), "{numbers:?}");
+        }
+    }
+}
+
 #[test]
 fn missing_outcomes_are_refused_or_left_out() {
     let cells = texts(&["left", "", "*", "right"]);

@@ -288,6 +288,7 @@ fn forms_of_variance_reduction_agree() {
     let mut f = Matrix::zeros(25, 25);
     f.add_diagonal(|_| 1.0);
     factor.solve_upper_in_place(&mut f);
+    let precision_factor = factor.clone();
     let with_reduction = |prior: f64, known: VarianceReduction| PosteriorCovariance {
         prior_scale: prior,
         mirror: None,
@@ -316,14 +317,24 @@ fn forms_of_variance_reduction_agree() {
     // With zero prior variance and -Q, the added variance equals the reduction.
     let mut minus = q;
     minus.data_mut().iter_mut().for_each(|v| *v = -*v);
-    let added = with_reduction(0.0, VarianceReduction::Dense(minus));
-    let posterior = Posterior::new(&model, &added).unwrap();
-    let (variance, joint) =
-        (posterior.variance(&new).unwrap(), posterior.covariance(&posterior.functionals_at(&new).unwrap()));
-    let prior = kernel.gram(&new);
-    assert!((0..140).all(|i| (4.0 * prior[(i, i)] - variance[(i, 0)] - answers[0][0][(i, 0)]).abs() < 1e-11));
-    let pairs = prior.data().iter().zip(joint[0].data()).zip(answers[0][1].data());
-    assert!(pairs.into_iter().all(|((prior, added), first)| (4.0 * prior - added - first).abs() < 1e-11));
+    let operator = Sparse::diagonal(vec![1.0; 25]);
+    let precision = VarianceReduction::Precision { operator, factor: precision_factor };
+    let written = precision.dense_precision_form().unwrap();
+    assert!(written.data().iter().zip(minus.data()).all(|(a, b)| (a - b).abs() < 1e-12));
+    for added in [VarianceReduction::Dense(minus), precision] {
+        let added = with_reduction(0.0, added);
+        let posterior = Posterior::new(&model, &added).unwrap();
+        let functionals = posterior.functionals_at(&new).unwrap();
+        let (variance, joint) = (posterior.variance(&new).unwrap(), posterior.covariance(&functionals));
+        let with_prior = PosteriorCovariance { prior_scale: 1.0, ..added.clone() };
+        let has_no_prior = matches!(added.reduction[0], VarianceReduction::Precision { .. });
+        assert_eq!(Posterior::new(&model, &with_prior).is_err(), has_no_prior);
+        let prior = kernel.gram(&new);
+        let sum_of = |i: usize| variance[(i, 0)] + answers[0][0][(i, 0)];
+        assert!((0..140).all(|i| (4.0 * prior[(i, i)] - sum_of(i)).abs() < 1e-11));
+        let pairs = prior.data().iter().zip(joint[0].data()).zip(answers[0][1].data());
+        assert!(pairs.into_iter().all(|((prior, added), first)| (4.0 * prior - added - first).abs() < 1e-11));
+    }
 }
 
 /// Laplace's posterior covariance equals that of a regression with noise `1/π(1 - π)` (Rasmussen and Williams

@@ -1,5 +1,7 @@
 //! Bradley and Terry's model, against other algorithms and dense processes.
 
+use std::collections::BTreeMap;
+
 use faer::Mat;
 use faer::linalg::solvers::DenseSolveCore;
 use riesz::kernel::{Categorical, Linear};
@@ -128,7 +130,86 @@ fn uncertainty_of_abilities_matches_the_inverse_hessian() {
                 .sum();
             let error_sum: f64 = errors.iter().map(|e| 9.0 * e * e).sum();
             assert!((pair_sum - error_sum).abs() < 1e-9, "{pair_sum} {error_sum}");
+        } else {
+            let inverse = fit.abilities().unwrap().1;
+            assert!((0..9).all(|i| (errors[i].powi(2) - inverse[(i, i)]).abs() < 1e-12), "{errors:?}");
         }
+    }
+}
+
+/// The sums over the duels of each pair and context have the bits of sums in a map, in the order of duels.
+#[test]
+fn equal_pairs_are_summed_in_the_order_of_their_duels() {
+    let mut s = Stream(31);
+    let mut below = |bound: usize| (s.uniform() * bound as f64) as usize;
+    let (mut left, mut right, mut won, mut weight, mut context) = (vec![], vec![], vec![], vec![], vec![]);
+    let mut sums: BTreeMap<(usize, usize, usize), [f64; 3]> = BTreeMap::new();
+    // Contexts are numbered by their first duels.
+    let mut number_of_context = Vec::new();
+    for _ in 0..3000 {
+        let (l, shift, u) = (below(12), 1 + below(11), below(4));
+        let (r, share, w) = ((l + shift) % 12, [0.0, 0.5, 1.0][below(3)], (1 + below(9)) as f64 / 7.0);
+        if !number_of_context.contains(&u) {
+            number_of_context.push(u);
+        }
+        let number = number_of_context.iter().position(|v| *v == u).unwrap();
+        let (first, second, share_of_first) = if l < r { (l, r, share) } else { (r, l, 1.0 - share) };
+        let entry = sums.entry((first, second, number)).or_default();
+        entry[0] += w * share_of_first;
+        entry[1] += w;
+        entry[2] += if share == 0.5 { w } else { 0.0 };
+        left.push(l);
+        right.push(r);
+        won.push(share);
+        weight.push(w);
+        context.push([u as f64]);
+    }
+    let contexts = Table::from_rows(&context).unwrap();
+    let duels = Duels::in_contexts(12, &left, &right, &won, Some(&weight), &contexts).unwrap();
+    assert_eq!(duels.pairs().len(), sums.len());
+    let rows = &duels.contexts().unwrap().rows;
+    for (i, (&(first, second, number), &[won, weight, ties])) in sums.iter().enumerate() {
+        assert_eq!((duels.pairs()[i], rows[i]), ((first, second), number));
+        assert_eq!((duels.outcome()[i], duels.weight()[i], duels.ties()[i]), (won / weight, weight, ties));
+    }
+}
+
+/// A chosen ridge has a larger evidence than its neighbours, wherever the search has to go.
+#[test]
+fn chosen_ridges_maximise_the_evidence_times_the_prior() {
+    // Equal abilities, random ones, and wins without exception.
+    let deterministic: Vec<(usize, usize)> = (0..8).flat_map(|l| (l + 1..8).map(move |r| (l, r))).collect();
+    let (winners, losers): (Vec<usize>, Vec<usize>) = deterministic.into_iter().unzip();
+    let count = winners.len();
+    let ordered = Duels::new(8, &winners, &losers, &vec![1.0; count], None).unwrap();
+    let even = Duels::new(8, &winners, &losers, &vec![0.5; count], Some(&vec![40.0; count])).unwrap();
+    for duels in [duels(20, 300, 4), ordered, even] {
+        let items = names(duels.items());
+        let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(&items, &duels).unwrap();
+        let objective = |ridge: f64| {
+            let mode = fixed(ridge).fit(&items, &duels).unwrap();
+            let mut hessian = Mat::<f64>::from_fn(items.len(), items.len(), |i, j| f64::from(i == j) * ridge);
+            for (&(l, r), w) in duels.pairs().iter().zip(duels.weight()) {
+                let p = sigma(mode.coef[l] - mode.coef[r]);
+                for (i, j, sign) in [(l, l, 1.0), (r, r, 1.0), (l, r, -1.0), (r, l, -1.0)] {
+                    hessian[(i, j)] += sign * w * p * (1.0 - p);
+                }
+            }
+            let eigenvalues = hessian.self_adjoint_eigenvalues(faer::Side::Lower).unwrap();
+            let log_det: f64 = eigenvalues.iter().map(|v| v.ln()).sum();
+            let square: f64 = mode.coef.iter().map(|b| b * b).sum();
+            let evidence = mode.log_likelihood - 0.5 * ridge * square
+                + 0.5 * (items.len() as f64 * ridge.ln() - log_det);
+            let z = (ridge.ln() + 2.0 * 1.5_f64.ln()) / 3.0;
+            (evidence, evidence - 0.5 * z * z)
+        };
+        let (evidence, best) = objective(fit.ridge);
+        assert!((evidence - fit.log_marginal_likelihood.unwrap()).abs() < 1e-8 * evidence.abs());
+        for factor in [0.99, 1.01] {
+            let (_, other) = objective(fit.ridge * factor);
+            assert!(other < best, "{factor} × {}: {other} {best}", fit.ridge);
+        }
+        assert!(fit.steps <= 20, "{} evaluations", fit.steps);
     }
 }
 

@@ -9,9 +9,9 @@ use super::IndependentPartsEngine;
 use super::absent_means::{DomainMeans, Source};
 use super::part_game::PartGame;
 use crate::attribution::coalition_tables::restricted_coalition;
-use crate::attribution::part_coalition_values::in_blocks;
+use crate::attribution::part_coalition_values::blocks_of_values;
 use crate::control::check_cancelled;
-use crate::embedding::{ConditionalMeanEmbeddings, multiply, split};
+use crate::embedding::{ConditionalMeanEmbeddings, QueriedRows, multiply, split};
 use crate::error::Result;
 use crate::kernel::player_products::PlayerProduct;
 use crate::linalg::Matrix;
@@ -62,6 +62,7 @@ impl IndependentPartsEngine<'_> {
         let (source, players) = (&self.game.sources[s], self.game.active_players());
         let part_players: Vec<usize> = (0..players).filter(|p| source.owner.contains(p)).collect();
         let x = Table::from_named_rows(means.learnt().rows.columns().to_vec(), distinct)?;
+        let x = means.queried_rows(&x, &self.game.stop)?;
         let factors = self.game.reference_factors(s, &part_players)?;
         let coalition_means = |coalition: usize| {
             let present: Vec<bool> = (0..part_players.len()).map(|k| coalition >> k & 1 == 1).collect();
@@ -73,10 +74,12 @@ impl IndependentPartsEngine<'_> {
             .map(coalition_means)
             .collect::<Result<_>>()?;
         let of_row = |g: usize, q: usize, r: usize| {
-            in_blocks(players, self.game.domain(&self.game.domain_means[g]).rows.rows(), |coalition, out| {
+            let rows = self.game.domain(&self.game.domain_means[g]).rows.rows();
+            let without_absent_columns = vec![1.0; rows];
+            blocks_of_values(players, rows, |coalition| {
                 match &means_by_coalition[restricted_coalition(coalition, &part_players)].0 {
-                    Some(coalition_means) => out.copy_from_slice(coalition_means[g][q].row(r)),
-                    None => out.fill(1.0),
+                    Some(coalition_means) => coalition_means[g][q].row(r),
+                    None => &without_absent_columns,
                 }
             })
         };
@@ -119,25 +122,24 @@ impl PartGame<'_> {
         &self,
         means: &ConditionalMeanEmbeddings,
         present: &[bool],
-        x: &Table,
+        x: &QueriedRows,
         factors: &[ProductFactors],
     ) -> Result<CoalitionMeans> {
         check_cancelled(&self.stop)?;
         if !present.contains(&false) {
-            return Ok((None, vec![[1.0, 0.0]; x.rows()]));
+            return Ok((None, vec![[1.0, 0.0]; x.count()]));
         }
-        let weights = means.weights(present, x, &self.stop)?;
-        let reference = weights.matrix.rows();
-        let root = (reference as f64).sqrt();
-        let length = |r: usize| (0..reference).map(|b| weights.matrix[(b, r)].abs()).sum::<f64>();
-        let weight_sizes = (0..x.rows()).map(|r| [length(r).max(1.0), root * weights.error[r]]).collect();
         // Rows × reference rows.
-        let by_row = weights.matrix.transpose();
+        let weights = means.row_weights_at(present, x, &self.stop)?;
+        let reference = weights.matrix.cols();
+        let root = (reference as f64).sqrt();
+        let length = |r: usize| weights.matrix.row(r).iter().map(|weight| weight.abs()).sum::<f64>();
+        let weight_sizes = (0..x.count()).map(|r| [length(r).max(1.0), root * weights.error[r]]).collect();
         let product_means = |factors: &Vec<Vec<f64>>| {
             let rows = factors.first().map_or(0, |factor| factor.len() / reference);
             let mut absent = vec![0.0; rows * reference];
             multiply(&split(factors, present, false), 0..rows * reference, &mut absent);
-            by_row.matmul(&Matrix::from_row_major(reference, rows, absent))
+            weights.matrix.matmul(&Matrix::from_row_major(reference, rows, absent))
         };
         let domain_means = factors.iter().map(|products| products.iter().map(product_means).collect());
         Ok((Some(domain_means.collect()), weight_sizes))

@@ -21,7 +21,7 @@ use crate::attribution::sampled_shapley::{
     Budget, Coalition, CoalitionGame, CoalitionValues, SampleState, solve_from,
 };
 use crate::control::{Progress, check_cancelled};
-use crate::embedding::{multiply, split};
+use crate::embedding::{QueriedRows, multiply, split};
 use crate::error::{Error, Result};
 use crate::explainer::engine::GameEngine;
 use crate::explanation::{Exactness, Explanation, Sampling};
@@ -186,6 +186,8 @@ struct SourceRows {
     /// The positions of the part's players among those that can be absent.
     players: Vec<usize>,
     distinct: Table,
+    /// The distinct rows as the source's conditional distribution needs them, if it has one.
+    queried: Option<QueriedRows>,
     /// For each domain mean, the factors between reference rows and domain rows.
     factors: Vec<ProductFactors>,
     /// For each distinct row: the largest sum of absolute weights, and the largest absolute error of a mean
@@ -211,10 +213,13 @@ impl<'e> RowsOfParts<'e> {
             let players: Vec<usize> =
                 (0..game.active_players()).filter(|p| source.owner.contains(p)).collect();
             let factors = game.reference_factors(s, &players)?;
+            let distinct = Table::from_named_rows(source.names.clone(), &distinct)?;
+            let queried = source.conditional.as_ref().map(|means| means.queried_rows(&distinct, &game.stop));
             sources.push(SourceRows {
                 players,
-                mean_errors: vec![[1.0, 0.0]; distinct.len()],
-                distinct: Table::from_named_rows(source.names.clone(), &distinct)?,
+                mean_errors: vec![[1.0, 0.0]; distinct.rows()],
+                distinct,
+                queried: queried.transpose()?,
                 factors,
             });
         }
@@ -266,11 +271,11 @@ impl<'e> RowsOfParts<'e> {
     /// product a matrix of distinct rows × domain rows, `None` if all columns are present; and the sizes of
     /// the weights.
     fn source_means(&self, s: usize, coalition: &Coalition) -> Result<(CoalitionMeans, Vec<bool>)> {
-        let SourceRows { players, distinct, factors, .. } = &self.sources[s];
+        let SourceRows { players, distinct, queried, factors, .. } = &self.sources[s];
         let present: Vec<bool> = players.iter().map(|&p| coalition.present()[p]).collect();
         let Source { conditional, reference, .. } = &self.game.sources[s];
-        if let Some(means) = conditional {
-            return Ok((self.game.coalition_means(means, &present, distinct, factors)?, present));
+        if let (Some(means), Some(queried)) = (conditional, queried) {
+            return Ok((self.game.coalition_means(means, &present, queried, factors)?, present));
         }
         check_cancelled(&self.game.stop)?;
         let weight_sizes = vec![[1.0, 0.0]; distinct.rows()];
