@@ -85,7 +85,9 @@ def test_every_section_is_there():
     assert actual == MISSING
 
 
-@pytest.mark.parametrize(("name", "member"), public_callables(), ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(
+    ("name", "member"), [pytest.param(name, member, id=name) for name, member in public_callables()]
+)
 def test_every_parameter_is_documented_and_annotated(name, member):
     documented = documented_parameters(member)
     actual = [parameter.name for parameter in parameters_of(member)]

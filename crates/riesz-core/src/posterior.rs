@@ -242,14 +242,6 @@ impl VarianceReduction {
         if matches!(self, Self::RefitDifferences { .. } | Self::Precision { .. }) { -1.0 } else { 1.0 }
     }
 
-    /// Returns `-A V⁻¹ Aᵀ` (n × n) for a posterior precision V; `None` for the other forms. Cost m³.
-    pub fn dense_precision_form(&self) -> Option<Matrix> {
-        let Self::Precision { operator, factor } = self else { return None };
-        let mut product = operator.matmul(&operator.matmul(&factor.inverse()).transpose());
-        product.scale(-1.0);
-        Some(product)
-    }
-
     /// Returns the diagonal of `cᵀ Q c`, where `constants` (m) are the functionals of the constant 1.
     fn quadratic_diagonal(&self, c: &Matrix, constants: &[f64]) -> Vec<f64> {
         let (left, right) = self.sqrt_factors(c, constants);

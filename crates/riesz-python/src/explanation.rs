@@ -145,7 +145,7 @@ impl Explanation {
         Ok(Self { decisions, ..Self::new(inner, None) })
     }
 
-    /// The same values with other names of players and outputs, other explained rows, and another provenance.
+    /// Replaces the names of players and outputs, the explained rows and the provenance.
     fn renamed(
         &self,
         players: Vec<(String, Vec<usize>)>,

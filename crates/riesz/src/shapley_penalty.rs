@@ -33,6 +33,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::checks::not_negative;
 use crate::error::{Error, Result, listed};
 use crate::explainer::Explainer;
 use crate::fit::Penalty;
@@ -72,8 +73,9 @@ impl From<f64> for ValuePrior {
 /// sampling. [`Conditioning`](crate::Conditioning) has landmarks and random features for many rows.
 ///
 /// # Errors
-/// [`Error::UnknownColumn`] for an unknown player; [`Error::TooFew`] if `protected` is empty, or has one
-/// player whose values are to equal others; the errors of [`Explainer::functionals`].
+/// [`Error::Parameter`] for a negative strength; [`Error::UnknownColumn`] for an unknown player;
+/// [`Error::TooFew`] if `protected` is empty, or has one player whose values are to equal others; the errors
+/// of [`Explainer::functionals`].
 pub fn shapley_penalty<S: AsRef<str>>(
     kernel: &Kernel,
     x: &Table,
@@ -97,6 +99,8 @@ pub fn penalty_until<S: AsRef<str>>(
     stop: Arc<AtomicBool>,
 ) -> Result<Penalty> {
     let prior = prior.into();
+    // Checked first, because the functionals take long.
+    not_negative("strength", prior.strength, "it must not be negative")?;
     if protected.is_empty() {
         return Err(Error::too_few("the list of protected features", 1, "feature is"));
     }

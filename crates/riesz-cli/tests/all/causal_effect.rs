@@ -155,19 +155,21 @@ fn effects_are_explained_by_treatments() {
                --treatment A0,A1";
     let rows = cells(&place.read("sequential.csv"));
     let observed: Vec<[f64; 2]> = rows[1..].iter().map(|row| [number(&row[1]), number(&row[3])]).collect();
-    let mean_effect = |replace: [Option<f64>; 2]| {
+    // The observed treatments, with none, one or both of them replaced.
+    let plans = [[None, None], [Some(1.5), None], [None, Some(-0.5)], [Some(1.5), Some(-0.5)]];
+    let replaced = |plan: [Option<f64>; 2]| {
         let line =
-            |row: &[f64; 2]| format!("{},{}\n", replace[0].unwrap_or(row[0]), replace[1].unwrap_or(row[1]));
-        place.write("at.csv", format!("A0,A1\n{}", observed.iter().map(line).collect::<String>()));
-        let mean = columns(&place.good(&format!("{ask} --at at.csv --format csv")).0)["mean"].clone();
-        mean.iter().sum::<f64>() / mean.len() as f64
+            move |row: &[f64; 2]| format!("{},{}\n", plan[0].unwrap_or(row[0]), plan[1].unwrap_or(row[1]));
+        observed.iter().map(line).collect::<String>()
     };
-    let [none, first, second, both] = [
-        mean_effect([None, None]),
-        mean_effect([Some(1.5), None]),
-        mean_effect([None, Some(-0.5)]),
-        mean_effect([Some(1.5), Some(-0.5)]),
-    ];
+    place.write("at.csv", format!("A0,A1\n{}", plans.map(replaced).concat()));
+    let means = columns(&place.good(&format!("{ask} --at at.csv --format csv")).0)["mean"].clone();
+    let mean = |plan: usize| {
+        let chunk = &means[plan * observed.len()..(plan + 1) * observed.len()];
+        chunk.iter().sum::<f64>() / chunk.len() as f64
+    };
+    assert_eq!(means.len(), 4 * observed.len());
+    let [none, first, second, both] = std::array::from_fn(mean);
     let expected = [(first - none + both - second) / 2.0, (second - none + both - first) / 2.0];
     place.write("plan.csv", "A0,A1\n1.5,-0.5\n");
     place.good(&format!("{ask} --at plan.csv --explain why.csv"));

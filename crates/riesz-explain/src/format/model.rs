@@ -8,7 +8,8 @@
 //! - `.low_rank`: n × r, or since version 4 bags × r together with the columns of A;
 //! - `.dense`: Q itself, stored like the factor;
 //! - `.refits` (n × refits) and `.refits_intercept`, since version 3, and depending on the method
-//!   `.refits_seed` or, since version 5, `.refits_landmarks`.
+//!   `.refits_seed` or, since version 5, `.refits_landmarks`;
+//! - `.precision`, since version 6: the Cholesky factor of a posterior precision, stored like the factor.
 //!
 //! The record holds a SHA-256 checksum of itself and of all arrays, so that a damaged file is refused.
 
@@ -32,7 +33,7 @@ use crate::table::{Column, Players, Table};
 pub const FORMAT: &str = "riesz-model";
 /// The newest version that this library reads. It writes the oldest version that can represent the model: 1
 /// without a posterior.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 
 /// A model, its posterior covariance, and the players for explaining it.
 #[derive(Debug, Clone)]
@@ -176,7 +177,9 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         Posterior::new(model, covariance)?;
     }
     let jitter = |reduction: &VarianceReduction| match reduction {
-        VarianceReduction::CholeskyInverse { factor, .. } => factor.jitter,
+        VarianceReduction::CholeskyInverse { factor, .. } | VarianceReduction::Precision { factor, .. } => {
+            factor.jitter
+        }
         _ => 0.0,
     };
     let names = |columns: &[usize]| columns.iter().map(|&j| model.columns()[j].name.clone()).collect();
@@ -227,6 +230,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
 /// The oldest format version that can represent this posterior.
 fn version(covariance: &PosteriorCovariance) -> u64 {
     let version_of = |reduction: &VarianceReduction| match reduction {
+        VarianceReduction::Precision { .. } => 6,
         VarianceReduction::RefitDifferences { method: Refitted::LandmarkDoubling, .. } => 5,
         VarianceReduction::ThroughOperator { .. } => 4,
         VarianceReduction::RefitDifferences { .. } => 3,
@@ -261,16 +265,15 @@ fn reduction_arrays(reduction: &VarianceReduction) -> Vec<(&'static str, NamedAr
             arrays
         }
         VarianceReduction::LowRank(factor) => vec![("low_rank", NamedArray::matrix(factor))],
-        VarianceReduction::Dense(q) => vec![("dense", lower_triangle(q))],
-        VarianceReduction::Precision { .. } => {
-            reduction.dense_precision_form().iter().map(|q| ("dense", lower_triangle(q))).collect()
+        VarianceReduction::Dense(q) => {
+            vec![("dense", NamedArray::list((0..q.rows()).flat_map(|i| q.row(i)[..=i].iter().copied())))]
+        }
+        VarianceReduction::Precision { operator, factor } => {
+            let mut arrays = vec![("precision", NamedArray::list(factor.packed()))];
+            arrays.extend(sparse_arrays(operator));
+            arrays
         }
     }
-}
-
-/// Returns the numbers of a symmetric matrix on and below its diagonal, row by row.
-fn lower_triangle(q: &Matrix) -> NamedArray {
-    NamedArray::list((0..q.rows()).flat_map(|i| q.row(i)[..=i].iter().copied()))
 }
 
 fn sparse_arrays(matrix: &Sparse) -> [(&'static str, NamedArray); 3] {
@@ -324,10 +327,17 @@ fn read_reduction(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) ->
         let data = (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| entry(i, j)).collect();
         return Ok(VarianceReduction::Dense(Matrix::from_row_major(n, n, data)));
     }
-    let packed: Vec<f64> = numbers("factor", triangle(size))?;
-    let factor = Cholesky::from_packed(size, &packed, jitter)
-        .ok_or_else(|| damaged(format!("its array '{}' is not a Cholesky factor", named("factor"))))?;
-    Ok(VarianceReduction::CholeskyInverse { operator, factor })
+    let factor = |part: &str| {
+        let packed: Vec<f64> = numbers(part, triangle(size))?;
+        Cholesky::from_packed(size, &packed, jitter)
+            .ok_or_else(|| damaged(format!("its array '{}' is not a Cholesky factor", named(part))))
+    };
+    match operator {
+        Some(operator) if has_part("precision") => {
+            Ok(VarianceReduction::Precision { operator, factor: factor("precision")? })
+        }
+        operator => Ok(VarianceReduction::CholeskyInverse { operator, factor: factor("factor")? }),
+    }
 }
 
 /// The number of entries on and below the diagonal of an n × n matrix; more than any file has on overflow.
@@ -595,29 +605,32 @@ mod tests {
         assert!(to_bytes(&saved).unwrap_err().to_string().contains("no prior"));
     }
 
-    /// Files hold the covariance of a posterior precision as a dense matrix, which older versions read.
     #[test]
-    fn posterior_precisions_are_written_as_dense_matrices() {
+    fn posterior_precisions_are_kept() {
         let mut saved = example();
         let operator = Sparse::from_columns(2, [[(0, 1.0), (1, -1.0)]]).unwrap();
-        let factor = Cholesky::from_packed(1, &[2.0], 0.0).unwrap();
-        let covariance = |reduction| PosteriorCovariance {
+        let factor = Cholesky::from_packed(1, &[2.0], 1e-9).unwrap();
+        saved.covariance = Some(PosteriorCovariance {
             prior_scale: 0.0,
-            ..PosteriorCovariance::new(vec![reduction], vec![1.0])
-        };
-        saved.covariance = Some(covariance(VarianceReduction::Precision { operator, factor }));
+            ..PosteriorCovariance::new(vec![VarianceReduction::Precision { operator, factor }], vec![1.0])
+        });
         let bytes = to_bytes(&saved).unwrap();
-        assert!(String::from_utf8_lossy(&bytes).contains("version\\\":2"));
-        let dense = Matrix::from_row_major(2, 2, vec![-0.25, 0.25, 0.25, -0.25]);
-        saved.covariance = Some(covariance(VarianceReduction::Dense(dense)));
-        assert_eq!(bytes, to_bytes(&saved).unwrap());
+        assert!(String::from_utf8_lossy(&bytes).contains("version\\\":6"));
+        let reread = from_bytes(&bytes).unwrap();
+        assert_eq!(bytes, to_bytes(&reread).unwrap());
+        let (original, covariance) = (saved.covariance.unwrap(), reread.covariance.unwrap());
+        let variance = |covariance: &PosteriorCovariance| {
+            let posterior = Posterior::new(&saved.model, covariance).unwrap();
+            posterior.variance(&saved.model.support_points).unwrap()
+        };
+        assert_eq!(variance(&original), variance(&covariance));
     }
 
     #[test]
     fn refuses_what_does_not_fit() {
         assert_eq!(
-            patched("version\\\":1", "version\\\":6"),
-            "this model was written by a newer riesz (format 6); update riesz"
+            patched("version\\\":1", "version\\\":7"),
+            "this model was written by a newer riesz (format 7); update riesz"
         );
         assert!(patched("riesz-model", "other-model").contains("'other-model'"));
         assert!(patched("[0,1]", "[0,9]").contains("counted from 0"));

@@ -21,7 +21,7 @@ use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::{Column, ColumnKind, Table};
 
-/// The largest number of coefficients for which files contain their covariance, which needs 32 times the
+/// The largest number of coefficients for which files contain their covariance, which needs 4 times the
 /// square of this number in bytes.
 const MAX_COVARIANCE_COEFS: usize = 1000;
 
