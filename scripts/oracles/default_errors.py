@@ -86,7 +86,8 @@ def main() -> None:
             means = np.mean(errors, axis=0)
             standard_error = np.std(errors, axis=0, ddof=1)[0] / np.sqrt(options.splits)
             other = f"{means[1]:.4f} | {means[0] / means[1]:.3f}" if options.other else "– | –"
-            print(f"| {name} | {len(train)} | {kind} | {means[0]:.4f} | {standard_error:.4f} | {other} |", flush=True)
+            cells = [name, len(train), kind, f"{means[0]:.4f}", f"{standard_error:.4f}", other]
+            print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 if __name__ == "__main__":
