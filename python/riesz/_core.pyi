@@ -801,7 +801,7 @@ def fit(
 def fit_preferences(
     kernel: str | None,
     items: _Rows,
-    duels: tuple[list[int], list[int], list[float], list[float] | None],
+    duels: _Duels,
     circumstances: dict[str, Any],
     form: str,
     tune: bool,
@@ -881,13 +881,13 @@ def read_homes(cells: list[str | None], names: tuple[list[str], list[str]]) -> l
 def fit_bradley_terry(
     names: list[str],
     items: _Rows | None,
-    duels: tuple[list[int], list[int], list[float], list[float] | None],
+    duels: _Duels,
     ridge: float | None,
 ) -> tuple[Fitted, list[float], list[float] | None, list[str]]: ...
 def preference_evidence(
     kernel: str,
     items: _Rows,
-    duels: tuple[list[int], list[int], list[float], list[float] | None],
+    duels: _Duels,
     shares: list[float],
 ) -> tuple[float, list[float]]: ...
 
@@ -939,7 +939,7 @@ class FittedLandmarks:
 def fit_landmarks(
     kernel: str | None,
     items: _Rows,
-    duels: tuple[list[int], list[int], list[float], list[float] | None],
+    duels: _Duels,
     circumstances: dict[str, Any],
     form: str,
     tune: bool,
