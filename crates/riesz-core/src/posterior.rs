@@ -198,12 +198,13 @@ impl VarianceReduction {
                 left_factor.add_outer(intercept.iter().copied(), constants);
                 (left_factor, None)
             }
-            Self::CholeskyInverse { operator, factor } => {
-                let mut left_factor = operator.as_ref().map_or_else(|| c.clone(), |a| a.transpose_times(c));
+            Self::CholeskyInverse { operator: None, factor } => {
+                let mut left_factor = c.clone();
                 factor.solve_lower_in_place(&mut left_factor);
                 (left_factor, None)
             }
-            Self::Precision { operator, factor } => {
+            Self::CholeskyInverse { operator: Some(operator), factor }
+            | Self::Precision { operator, factor } => {
                 let mut left_factor = operator.transpose_times(c);
                 factor.solve_lower_in_place(&mut left_factor);
                 (left_factor, None)

@@ -123,41 +123,31 @@ pub(crate) fn means(
     factors: impl FnMut(usize, &mut [f64]),
 ) -> Result<Vec<Lanes>> {
     let sums = absent_means(isa, (players, rows, RUN_LANES), weights, stop, factors)?;
-    Ok(in_blocks(players, rows, |coalition, out| {
-        for (run, out) in out.chunks_mut(RUN_LANES * LANES).enumerate() {
-            let run_values = &sums[(run << players | coalition) * RUN_LANES..][..RUN_LANES];
-            out.iter_mut().zip(run_values.iter().flat_map(|lanes| lanes.0)).for_each(|(out, v)| *out = v);
+    Ok(in_blocks(players, rows, |coalition| {
+        let sums = &sums;
+        move |row| {
+            let (run, lanes) = (row / (RUN_LANES * LANES), row / LANES % RUN_LANES);
+            sums[(run << players | coalition) * RUN_LANES + lanes].0[row % LANES]
         }
     }))
 }
 
-/// Arranges numbers of all coalitions and rows as blocks × rows; `values` returns those of one coalition.
-pub(crate) fn blocks_of_values<'v>(
+/// Arranges numbers of all coalitions and rows as blocks × rows; `values` returns those of one coalition as a
+/// function of the row.
+pub(crate) fn in_blocks<F: Fn(usize) -> f64>(
     players: usize,
     rows: usize,
-    values: impl Fn(usize) -> &'v [f64],
+    values: impl Fn(usize) -> F,
 ) -> Vec<Lanes> {
     let mut out = Vec::with_capacity(blocks(players) * rows);
-    let zeros = vec![0.0; rows];
     for block in 0..blocks(players) {
-        let lanes: [&[f64]; LANES] = std::array::from_fn(|lane| {
+        // A single block of few players has fewer coalitions than lanes.
+        let lanes: [Option<F>; LANES] = std::array::from_fn(|lane| {
             let coalition = block << BLOCK_PLAYERS | lane;
-            let numbers = if coalition < 1 << players { values(coalition) } else { &zeros };
-            &numbers[..rows]
+            (coalition < 1 << players).then(|| values(coalition))
         });
-        out.extend((0..rows).map(|row| Lanes(std::array::from_fn(|lane| lanes[lane][row]))));
-    }
-    out
-}
-
-/// Arranges numbers of all coalitions and rows as blocks × rows; `fill` writes the numbers of one coalition.
-fn in_blocks(players: usize, rows: usize, fill: impl Fn(usize, &mut [f64])) -> Vec<Lanes> {
-    let (mut out, mut row_values) = (vec![Lanes::ZERO; blocks(players) * rows], vec![0.0; rows]);
-    for coalition in 0..1_usize << players {
-        let (block, lane) = (coalition >> BLOCK_PLAYERS, coalition & (LANES - 1));
-        fill(coalition, &mut row_values);
-        let lanes = &mut out[block * rows..(block + 1) * rows];
-        lanes.iter_mut().zip(&row_values).for_each(|(out, v)| out.0[lane] = *v);
+        let number = |lane: usize, row: usize| lanes[lane].as_ref().map_or(0.0, |values| values(row));
+        out.extend((0..rows).map(|row| Lanes(std::array::from_fn(|lane| number(lane, row)))));
     }
     out
 }

@@ -9,7 +9,7 @@ use super::IndependentPartsEngine;
 use super::absent_means::{DomainMeans, Source};
 use super::part_game::PartGame;
 use crate::attribution::coalition_tables::restricted_coalition;
-use crate::attribution::part_coalition_values::blocks_of_values;
+use crate::attribution::part_coalition_values::in_blocks;
 use crate::control::check_cancelled;
 use crate::embedding::{ConditionalMeanEmbeddings, QueriedRows, multiply, split};
 use crate::error::Result;
@@ -76,11 +76,12 @@ impl IndependentPartsEngine<'_> {
         let of_row = |g: usize, q: usize, r: usize| {
             let rows = self.game.domain(&self.game.domain_means[g]).rows.rows();
             let without_absent_columns = vec![1.0; rows];
-            blocks_of_values(players, rows, |coalition| {
-                match &means_by_coalition[restricted_coalition(coalition, &part_players)].0 {
+            in_blocks(players, rows, |coalition| {
+                let means = match &means_by_coalition[restricted_coalition(coalition, &part_players)].0 {
                     Some(coalition_means) => coalition_means[g][q].row(r),
-                    None => &without_absent_columns,
-                }
+                    None => &without_absent_columns[..],
+                };
+                move |row: usize| means[row]
             })
         };
         let domain_means = |g: usize| -> Vec<Vec<Vec<Lanes>>> {
