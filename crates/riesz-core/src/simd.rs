@@ -26,6 +26,8 @@ pub struct Lanes(pub [f64; LANES]);
 pub trait Simd: Copy {
     /// Whether the machine multiplies and adds in one instruction.
     const FUSED: bool;
+    /// The number of running sums of [`Lanes`] that hide the latency of an addition and fit into registers.
+    const SUMS: usize = 4;
     /// `a + b`.
     fn add(a: Lanes, b: Lanes) -> Lanes;
     /// `a - b`.
@@ -84,7 +86,7 @@ impl Simd for Plain {
 
 /// Implements [`Simd`] with registers of type `$register`; a [`Lanes`] takes `COUNT` of them.
 macro_rules! registers {
-    ($name:ident, $register:ty, $add:path, $sub:path, $mul:path, $div:path, $fma:expr, $max:path, $min:path, $abs:expr) => {
+    ($name:ident, $register:ty, $sums:literal, $add:path, $sub:path, $mul:path, $div:path, $fma:expr, $max:path, $min:path, $abs:expr) => {
         /// The registers of one instruction set.
         #[derive(Clone, Copy)]
         pub struct $name;
@@ -114,6 +116,7 @@ macro_rules! registers {
         // SAFETY of the intrinsics: see `Simd`.
         impl Simd for $name {
             const FUSED: bool = true;
+            const SUMS: usize = $sums;
 
             partwise! {
                 Self::pairs:
@@ -147,6 +150,7 @@ mod x86 {
     registers!(
         Avx512,
         __m512d,
+        8,
         _mm512_add_pd,
         _mm512_sub_pd,
         _mm512_mul_pd,
@@ -159,6 +163,7 @@ mod x86 {
     registers!(
         Avx2,
         __m256d,
+        4,
         _mm256_add_pd,
         _mm256_sub_pd,
         _mm256_mul_pd,
@@ -180,6 +185,7 @@ mod arm {
     registers!(
         Neon,
         float64x2_t,
+        4,
         vaddq_f64,
         vsubq_f64,
         vmulq_f64,

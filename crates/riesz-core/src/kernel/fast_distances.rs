@@ -12,10 +12,11 @@ use crate::linalg::{dot, min_max};
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::table::Table;
 
-/// Rows per block: a block with all its columns fits in a core's first-level cache.
-pub(super) const BLOCK: usize = 32;
+/// Rows per block: a block with all its columns fits in a core's first-level cache, or nearly for a hundred
+/// columns.
+pub(super) const BLOCK: usize = 64;
 /// Number of rows whose squared distances are stored at a time.
-const RUN: usize = 4 * BLOCK;
+const RUN: usize = 2 * BLOCK;
 /// Largest relative error that rounding may cause in a kernel value.
 const PRECISION: f64 = 1e-11;
 
@@ -290,25 +291,29 @@ dispatch! {
         let (width, sparse) = columns;
         let blocks = values.chunks_exact(BLOCK * width).zip(norms.chunks_exact(BLOCK));
         for ((values, norms), out) in blocks.zip(out.chunks_exact_mut(BLOCK)) {
-            let mut sums = [Lanes::ZERO; BLOCK / LANES];
-            for &(offset, v) in &v.nonzeros {
-                let u = &values[offset..offset + BLOCK];
-                for (l, sum) in sums.iter_mut().enumerate() {
-                    *sum = V::fma(Lanes::load(u, l * LANES), Lanes::splat(v), *sum);
+            // A part of the block at a time, whose sums stay in registers.
+            for part in (0..BLOCK).step_by(V::SUMS * LANES) {
+                let mut sums = [Lanes::ZERO; BLOCK / LANES];
+                let sums = &mut sums[..V::SUMS];
+                for &(offset, v) in &v.nonzeros {
+                    let u = &values[offset + part..][..V::SUMS * LANES];
+                    for (l, sum) in sums.iter_mut().enumerate() {
+                        *sum = V::fma(Lanes::load(u, l * LANES), Lanes::splat(v), *sum);
+                    }
                 }
-            }
-            for (l, sum) in sums.iter_mut().enumerate() {
-                let norms = V::add(Lanes::load(norms, l * LANES), Lanes::splat(v.norm));
-                *sum = V::max(V::fma(*sum, Lanes::splat(-2.0), norms), Lanes::ZERO);
-            }
-            for (u, &v) in values[sparse * BLOCK..].chunks_exact(BLOCK).zip(&v.numbers) {
                 for (l, sum) in sums.iter_mut().enumerate() {
-                    let r = V::sub(Lanes::load(u, l * LANES), Lanes::splat(v));
-                    *sum = V::fma(r, r, *sum);
+                    let norms = V::add(Lanes::load(norms, part + l * LANES), Lanes::splat(v.norm));
+                    *sum = V::max(V::fma(*sum, Lanes::splat(-2.0), norms), Lanes::ZERO);
                 }
-            }
-            for (out, sum) in out.chunks_exact_mut(LANES).zip(&sums) {
-                out.copy_from_slice(&sum.0);
+                for (u, &v) in values[sparse * BLOCK..].chunks_exact(BLOCK).zip(&v.numbers) {
+                    for (l, sum) in sums.iter_mut().enumerate() {
+                        let r = V::sub(Lanes::load(u, part + l * LANES), Lanes::splat(v));
+                        *sum = V::fma(r, r, *sum);
+                    }
+                }
+                for (out, sum) in out[part..].chunks_exact_mut(LANES).zip(sums) {
+                    out.copy_from_slice(&sum.0);
+                }
             }
         }
     }

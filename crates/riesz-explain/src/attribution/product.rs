@@ -13,7 +13,7 @@ use crate::control::RunControl;
 use crate::error::Result;
 use crate::linalg::add_to;
 use crate::memory::refill;
-use crate::simd::{Isa, LANES, Lanes, Plain, Simd};
+use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
 /// A game that is a sum of products with one factor per player, or several such games, one per row.
 pub trait ProductGame: Sync {
@@ -244,13 +244,13 @@ fn scale_terms(
 
 /// Value of every player in every row, for each output.
 #[derive(Default)]
-pub(crate) struct PlayerValues {
+pub struct PlayerValues {
     players: usize,
     outputs: usize,
     /// Rows × outputs × players.
-    pub(crate) values: Vec<f64>,
+    pub values: Vec<f64>,
     /// Rows × outputs: a bound on the error of each value and, under the uniform measure, of their sum.
-    pub(crate) error: Vec<f64>,
+    pub error: Vec<f64>,
     /// Outputs × factors: the sum that has not ended.
     lanes: Vec<Lanes>,
     /// For each output, the sum of the absolute values of all partial sums, each of which was rounded.
@@ -259,7 +259,8 @@ pub(crate) struct PlayerValues {
 }
 
 impl PlayerValues {
-    pub(crate) fn new(players: usize, outputs: usize) -> Self {
+    /// Creates the values of this number of players and outputs.
+    pub fn new(players: usize, outputs: usize) -> Self {
         Self { players, outputs, ..Self::default() }
     }
 
@@ -353,6 +354,8 @@ pub struct PlayerFunctionals {
     pub summing: f64,
     rows: usize,
     points: usize,
+    /// For each active factor, the start of its slot.
+    starts: Vec<Option<usize>>,
 }
 
 impl PlayerFunctionals {
@@ -382,18 +385,17 @@ impl TermAccumulator for PlayerFunctionals {
     }
 
     fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
-        let active = &terms.run.active[..terms.run.players];
+        let (size, isa) = (self.size(), engine.isa);
+        let slots =
+            terms.run.active[..terms.run.players].iter().map(|&k| self.slots[terms.players[k as usize]]);
+        self.starts.clear();
+        self.starts.extend(slots.map(|slot| slot.map(|slot| slot * size)));
         for index in 0..terms.run.weights.len() {
             let totals = engine.run(terms.run.block(index));
             let from = self.place(terms.row, terms.point) + index * LANES;
-            for (&k, value) in active.iter().zip(&engine.values) {
-                let Some(slot) = self.slots[terms.players[k as usize]] else { continue };
-                let size = self.size();
-                add_to(&mut self.values[slot * size + from..][..LANES], &value.0);
-            }
-            for (l, error) in self.error[from..from + LANES].iter_mut().enumerate() {
-                *error += totals.error.0[l] + self.summing * totals.magnitude.0[l];
-            }
+            add_at(isa, &mut self.values, &self.starts, from, &engine.values);
+            let error = totals.error.map2(totals.magnitude, |error, size| error + self.summing * size);
+            add_at(isa, &mut self.error, &[Some(0)], from, &[error]);
         }
     }
 
@@ -405,6 +407,17 @@ impl TermAccumulator for PlayerFunctionals {
         }
         for (l, error) in self.error[from..from + LANES].iter_mut().enumerate() {
             *error += result.error.0[l] + self.summing * result.magnitude.0[l];
+        }
+    }
+}
+
+dispatch! {
+    /// Adds each value to the eight numbers from a position on that counts from its start.
+    fn add_at<V: Simd>(sums: &mut [f64], starts: &[Option<usize>], position: usize, values: &[Lanes]) {
+        for (start, value) in starts.iter().zip(values) {
+            let Some(start) = start else { continue };
+            let sum = V::add(Lanes::load(sums, start + position), *value);
+            sums[start + position..][..LANES].copy_from_slice(&sum.0);
         }
     }
 }

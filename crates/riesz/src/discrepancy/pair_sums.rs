@@ -16,18 +16,18 @@ use super::points::Points;
 use crate::attribution::interaction_weights::{SizeWeighting, SizeWeightings};
 use crate::attribution::interactions::Interactions;
 use crate::attribution::product::{
-    PlayerFunctionals, ProductGame, ProductTerms, TermAccumulator, TermSink, accumulate,
+    PlayerFunctionals, PlayerValues, ProductGame, ProductTerms, TermAccumulator, TermSink, accumulate,
 };
 use crate::attribution::quadrature::{QuadratureEngine, RoundingUnits, TermBatch, max_products};
 use crate::attribution::rule::InclusionMeasure;
 use crate::attribution::sets::Sets;
-use crate::control::RunControl;
+use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
 use crate::linalg::{add_to, multiply_entries};
-use crate::simd::{Isa, LANES, Lanes};
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::table::{Players, Table};
 
 /// The number of rows in a tile of pairs, and the number of tiles with the same columns that one task
@@ -274,6 +274,14 @@ impl<'k> SamplePairs<'k> {
         Ok(self)
     }
 
+    /// Returns the same pairs with the kernel's channel alone.
+    fn without_players(&self) -> Self {
+        let Self { kernel, estimator, isa, .. } = *self;
+        let (products, precisions, measure) = (Vec::new(), Vec::new(), self.measure.clone());
+        let points = self.points.clone();
+        Self { points, kernel, products, precisions, players: 0, orthogonal: None, measure, estimator, isa }
+    }
+
     /// Returns the channels of orthogonal factors; `None` for the kernel's own factors.
     pub(super) fn extra_channels(&self) -> Option<FeatureChannels> {
         self.orthogonal.as_ref().map(|_| FeatureChannels { players: self.players })
@@ -289,6 +297,40 @@ impl<'k> SamplePairs<'k> {
     /// # Errors
     /// [`Error::Interrupted`], [`Error::Overflow`].
     pub(super) fn sum(
+        &self,
+        weights: &dyn PairWeights,
+        draws: Option<&dyn NullDraws>,
+        drawn: usize,
+        control: RunControl<'_>,
+    ) -> Result<ChannelSums> {
+        let players_drawn = drawn > 1 && draws.is_some_and(|draws| draws.count() > 0);
+        let bounded = weights.error() == 0.0 || self.products.iter().all(|product| product.unbounded() == 0);
+        if self.players == 0 || self.orthogonal.is_some() || players_drawn || !bounded {
+            return self.channel_sums(weights, draws, drawn, control);
+        }
+        // Without draws of the players' values, no channels of pairs are needed for them.
+        // Progress counts the longer of the two passes.
+        let statistic_control = RunControl { progress: &Progress::default(), ..control };
+        let mut sums = self.without_players().channel_sums(weights, draws, 1, statistic_control)?;
+        let game = PairGame { pairs: self, width: self.estimator.columns(), weights: Some(weights) };
+        let new = || PlayerValues::new(self.players, 1);
+        let mut values = vec![0.0; self.players];
+        for part in accumulate(&game, (self.isa, &self.measure), control, new)? {
+            add_to(&mut values, &part.values);
+            sums.bound += part.error.iter().sum::<f64>();
+        }
+        finite(&values)?;
+        // A value of a pair is a mean of differences of two coalitions' values, each of which is at most the
+        // scale in size.
+        let n = self.points.rows() as f64;
+        let size: f64 = self.products.iter().map(|product| 2.0 * product.scale.abs() * n * n).sum();
+        sums.bound += if weights.error() > 0.0 { weights.error() * size } else { 0.0 };
+        sums.observed.extend(values);
+        Ok(sums)
+    }
+
+    /// Returns the sums of [`sum`](Self::sum) from the channels of each pair.
+    fn channel_sums(
         &self,
         weights: &dyn PairWeights,
         draws: Option<&dyn NullDraws>,
@@ -557,7 +599,7 @@ impl TermAccumulator for TileSummation<'_> {
         for ((channel, (sum, absolute_sum)), unweighted_sum) in
             values.chunks_exact(size).zip(weighted).zip(&mut sums.unweighted)
         {
-            let [value, absolute, unweighted] = weighted_sums(channel, &weights);
+            let [value, absolute, unweighted] = weighted_sums(pairs.isa, channel, &weights);
             *sum += value;
             *absolute_sum += absolute;
             *unweighted_sum += if exact { 0.0 } else { unweighted };
@@ -566,12 +608,15 @@ impl TermAccumulator for TileSummation<'_> {
         let statistic_size = statistic_size.unwrap_or(0.0);
         // The error of the players' values is known pair by pair. That of the statistic depends on the sizes
         // of its terms, which can be much larger than the statistic.
-        sums.bound +=
-            error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * statistic_size;
+        let [_, pair_errors, _] = weighted_sums(pairs.isa, error, &weights);
+        sums.bound += pair_errors + *summing * statistic_size;
         // The value of the empty coalition is the sum of the weights, which is 0 up to rounding.
         let scale: f64 = pairs.kernel.terms.iter().map(|term| term.scale).sum();
-        sums.empty_value +=
-            if pairs.orthogonal.is_none() { scale * weighted_sums(&unit_weights, &weights)[0] } else { 0.0 };
+        sums.empty_value += if pairs.orthogonal.is_none() {
+            scale * weighted_sums(pairs.isa, &unit_weights, &weights)[0]
+        } else {
+            0.0
+        };
         if let Some(draws) = self.draws {
             let (rows, columns, channels) = (rows.clone(), columns.clone(), sums.drawn);
             let tile = PairTile { rows, columns, values: &values[..size * channels], channels };
@@ -590,18 +635,17 @@ fn finite(sums: &[f64]) -> Result<()> {
     ))
 }
 
-/// Returns the sum of products in a fixed order, the sum of the products' absolute values, and that of the
-/// values' absolute values. Entries whose weight is arbitrary have the value 0.
-fn weighted_sums(values: &[f64], weights: &[f64]) -> [f64; 3] {
-    let mut lanes = [[0.0; LANES]; 3];
-    let (v, w) = (values.as_chunks::<LANES>().0, weights.as_chunks::<LANES>().0);
-    for (v, w) in v.iter().zip(w) {
-        for l in 0..LANES {
-            let product = v[l] * w[l];
-            lanes[0][l] += product;
-            lanes[1][l] += product.abs();
-            lanes[2][l] += v[l].abs();
+dispatch! {
+    /// Returns the sum of products in a fixed order, the sum of the products' absolute values, and that of the
+    /// values' absolute values. Entries whose weight is arbitrary have the value 0.
+    fn weighted_sums<V: Simd>(values: &[f64], weights: &[f64]) -> [f64; 3] {
+        let mut sums = [Lanes::ZERO; 3];
+        for (v, w) in values.as_chunks::<LANES>().0.iter().zip(weights.as_chunks::<LANES>().0) {
+            let (v, product) = (Lanes(*v), V::mul(Lanes(*v), Lanes(*w)));
+            sums[0] = V::add(sums[0], product);
+            sums[1] = V::add(sums[1], V::abs(product));
+            sums[2] = V::add(sums[2], V::abs(v));
         }
+        [sums[0].sum(), sums[1].sum(), sums[2].sum()]
     }
-    lanes.map(|lanes| lanes.iter().sum())
 }

@@ -7,6 +7,7 @@ use crate::simd::LANES;
 use crate::table::Table;
 
 /// Rows, column-major, padded to a multiple of the lanes by repeating the last row.
+#[derive(Clone)]
 pub(super) struct Points {
     data: Vec<f64>,
     stride: usize,

@@ -8,7 +8,7 @@ use super::mmd::{SampleLabels, row_arrangement};
 use super::pair_sums::{ChannelSums, MmdEstimator, NullDraws, PairWeights, SamplePairs};
 use crate::attribution::rule::InclusionMeasure;
 use crate::control::{Progress, RunControl};
-use crate::kernel::Kernel;
+use crate::kernel::{ColumnScaling, Kernel, KernelExpression};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::{Players, Table};
 
@@ -155,4 +155,36 @@ fn wild_bootstrap_statistics_equal_direct_sums() {
     let product =
         |lag: usize| values.iter().zip(&values[lag..]).map(|(a, b)| a * b).sum::<f64>() / values.len() as f64;
     assert!((product(0) - 1.0).abs() < 0.05 && (product(1) - (-1.0_f64 / 3.0).exp()).abs() < 0.05);
+}
+
+/// Without draws of the players' values, the sums of weighted pairs are those of each pair's channels.
+#[test]
+fn values_without_draws_equal_sums_of_channels() {
+    let (n, control) = (90, RunControl { stop: &AtomicBool::new(false), progress: &Progress::default() });
+    let (x, y) = (sample(n, 2), sample(n, 3));
+    let groups = Players::singletons(x.columns());
+    for kernel in ["rbf(length_scale=1.3)", "rbf(length_scale=2) * linear"] {
+        let kernel = KernelExpression::parse(kernel).unwrap().resolve(&x, &ColumnScaling::raw(D)).unwrap();
+        let labels = SampleLabels::new(MmdEstimator::Biased, 40, 50);
+        let target = Kernel::gaussian(&[1.0; D]);
+        let centered = CenteredKernel::new(&y, &target, false, true);
+        for (weights, estimator) in
+            [(&labels as &dyn PairWeights, labels.estimator), (&centered, centered.estimator())]
+        {
+            let pairs = |kernel| {
+                SamplePairs::new(&x, kernel, Some(&groups), InclusionMeasure::default(), estimator).unwrap()
+            };
+            let draws = labels.permutations(n, 3, 3);
+            let by_channel = pairs(&kernel).sum(weights, Some(&draws), D + 1, control).unwrap();
+            for draws in [None, Some(&draws as &dyn NullDraws)] {
+                let sums = pairs(&kernel).sum(weights, draws, 1, control).unwrap();
+                for (a, b) in sums.observed.iter().zip(&by_channel.observed) {
+                    assert!((a - b).abs() <= sums.bound + by_channel.bound, "{a} {b}");
+                }
+                assert!(sums.bound < 1e-11 && sums.bound < 10.0 * by_channel.bound, "{}", sums.bound);
+                assert_eq!((sums.observed.len(), sums.draws(0).len()), (D + 1, draws.map_or(0, |_| 3)));
+                assert_eq!(sums.draws(0), by_channel.draws(0)[..sums.draws(0).len()]);
+            }
+        }
+    }
 }
