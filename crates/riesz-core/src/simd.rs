@@ -86,7 +86,10 @@ impl Simd for Plain {
 
 /// Implements [`Simd`] with registers of type `$register`; a [`Lanes`] takes `COUNT` of them.
 macro_rules! registers {
-    ($name:ident, $register:ty, $sums:literal, $add:path, $sub:path, $mul:path, $div:path, $fma:expr, $max:path, $min:path, $abs:expr) => {
+    (
+        $name:ident, $register:ty, $sums:literal,
+        $add:path, $sub:path, $mul:path, $div:path, $fma:expr, $max:path, $min:path, $abs:expr
+    ) => {
         /// The registers of one instruction set.
         #[derive(Clone, Copy)]
         pub struct $name;

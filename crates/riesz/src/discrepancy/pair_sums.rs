@@ -636,8 +636,8 @@ fn finite(sums: &[f64]) -> Result<()> {
 }
 
 dispatch! {
-    /// Returns the sum of products in a fixed order, the sum of the products' absolute values, and that of the
-    /// values' absolute values. Entries whose weight is arbitrary have the value 0.
+    /// Returns the sum of products in a fixed order, the sum of the products' absolute values, and that of
+    /// the values' absolute values. Entries whose weight is arbitrary have the value 0.
     fn weighted_sums<V: Simd>(values: &[f64], weights: &[f64]) -> [f64; 3] {
         let mut sums = [Lanes::ZERO; 3];
         for (v, w) in values.as_chunks::<LANES>().0.iter().zip(weights.as_chunks::<LANES>().0) {
