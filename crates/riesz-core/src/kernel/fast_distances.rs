@@ -12,8 +12,7 @@ use crate::linalg::{dot, min_max};
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::table::Table;
 
-/// Rows per block: a block with all its columns fits in a core's first-level cache, or nearly for a hundred
-/// columns.
+/// Rows per block. A block of up to 64 columns fits in a first-level cache of 32 KB.
 pub(super) const BLOCK: usize = 64;
 /// Number of rows whose squared distances are stored at a time.
 const RUN: usize = 2 * BLOCK;

@@ -354,8 +354,6 @@ pub struct PlayerFunctionals {
     pub summing: f64,
     rows: usize,
     points: usize,
-    /// For each active factor, the start of its slot.
-    starts: Vec<Option<usize>>,
 }
 
 impl PlayerFunctionals {
@@ -385,17 +383,15 @@ impl TermAccumulator for PlayerFunctionals {
     }
 
     fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
-        let (size, isa) = (self.size(), engine.isa);
-        let slots =
-            terms.run.active[..terms.run.players].iter().map(|&k| self.slots[terms.players[k as usize]]);
-        self.starts.clear();
-        self.starts.extend(slots.map(|slot| slot.map(|slot| slot * size)));
+        let active = &terms.run.active[..terms.run.players];
+        let start = |&k: &u32| self.slots[terms.players[k as usize]].map(|slot| slot * self.size());
+        let starts: Vec<Option<usize>> = active.iter().map(start).collect();
         for index in 0..terms.run.weights.len() {
             let totals = engine.run(terms.run.block(index));
             let from = self.place(terms.row, terms.point) + index * LANES;
-            add_at(isa, &mut self.values, &self.starts, from, &engine.values);
+            add_at(engine.isa, &mut self.values, &starts, from, &engine.values);
             let error = totals.error.map2(totals.magnitude, |error, size| error + self.summing * size);
-            add_at(isa, &mut self.error, &[Some(0)], from, &[error]);
+            add_to(&mut self.error[from..], &error.0);
         }
     }
 
@@ -412,7 +408,8 @@ impl TermAccumulator for PlayerFunctionals {
 }
 
 dispatch! {
-    /// Adds each value to the eight numbers from a position on that counts from its start.
+    /// Adds each value to the eight numbers that begin `position` numbers after its start. Values without a
+    /// start are not needed.
     fn add_at<V: Simd>(sums: &mut [f64], starts: &[Option<usize>], position: usize, values: &[Lanes]) {
         for (start, value) in starts.iter().zip(values) {
             let Some(start) = start else { continue };

@@ -6,7 +6,8 @@
 //! the value of each player in that term (orthogonal factors have more: [`FeatureChannels`]). Every statistic
 //! is a weighted sum of a channel over pairs, with the weights of the sample or of a draw from a null
 //! distribution. Each pair is computed once, tile by tile, for all draws; memory does not depend on the
-//! number of pairs.
+//! number of pairs. If no draws of the players' values are needed, the quadrature adds up the weighted pairs
+//! itself, and they have no channels for players.
 
 use std::ops::Range;
 
@@ -308,8 +309,7 @@ impl<'k> SamplePairs<'k> {
         if self.players == 0 || self.orthogonal.is_some() || players_drawn || !bounded {
             return self.channel_sums(weights, draws, drawn, control);
         }
-        // Without draws of the players' values, no channels of pairs are needed for them.
-        // Progress counts the longer of the two passes.
+        // The statistic and the players' values are summed in two passes; progress counts the longer one.
         let statistic_control = RunControl { progress: &Progress::default(), ..control };
         let mut sums = self.without_players().channel_sums(weights, draws, 1, statistic_control)?;
         let game = PairGame { pairs: self, width: self.estimator.columns(), weights: Some(weights) };
