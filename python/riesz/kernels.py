@@ -36,6 +36,7 @@ __all__ = [
     "Cauchy",
     "Constant",
     "ExponentialDotProduct",
+    "InverseMultiquadric",
     "Kernel",
     "Laplacian",
     "Linear",
@@ -93,7 +94,9 @@ class Kernel:
         kind, columns and arguments."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
         columns, kind = _positions(values.pop("columns"), names), self._kind()
-        arguments = [(name, _numbers(name, value)) for name, value in values.items() if name != "nu"]
+        if kind in _MATERN.values():
+            values.pop("nu", None)
+        arguments = [(name, _numbers(name, value)) for name, value in values.items()]
         if any(name == "ard" for name, _, _ in _ARGUMENTS[kind]):
             # Length scales that are given one by one are tuned one by one.
             arguments.append(("ard", [float(np.ndim(values["length_scale"]) > 0)]))
@@ -301,7 +304,7 @@ def _factor(kind: str, columns: list[int], values: dict[str, list[float]], names
     arguments: dict[str, Any] = {}
     if kind == _MATERN[0.5] and values["isotropic"] == [1.0]:
         factory, arguments["isotropic"] = Matern, True
-    if factory is Matern:
+    if factory is Matern and kind in _MATERN.values():
         arguments["nu"] = next(nu for nu, name in _MATERN.items() if name == kind)
     for name, python, _ in _ARGUMENTS[kind]:
         if python:
@@ -493,19 +496,19 @@ class Cauchy(_Stationary):
 
 @dataclass(frozen=True, repr=False)
 class Matern(_Stationary):
-    """The Matérn kernel with ``nu`` 0.5, 1.5, 2.5 or infinity.
+    """The Matérn kernel of any smoothness ``nu``.
 
     With ``isotropic=True``, as in scikit-learn, it depends on the Euclidean distance over all its columns.
-    Shapley values are then exact only if these columns are one player, or if there are few enough players to
-    compute all coalitions. Otherwise values are estimated, and the ``reason`` of :class:`riesz.Explainer`
-    says so. With ``isotropic=False`` it is the product over columns of one-column Matérn kernels, as on the
-    command line, and values are exact with every column as a player.
+    Shapley values are then computed from a sum of Gaussian kernels, whose error is proved and a part of the
+    values' bound. With ``isotropic=False`` it is the product over columns of one-column Matérn kernels, as on
+    the command line, and values take less time.
 
     Parameters
     ----------
     length_scale : float, list of floats, "median" or "median_per_feature", default 1
         One for all columns, or one per column, which are then tuned one by one.
-    nu : {0.5, 1.5, 2.5, inf}, default 1.5
+    nu : float from 0.05 to 100, or inf, default 1.5
+        0.5, 1.5, 2.5 and infinity (:class:`RBF`) are computed fastest.
     isotropic : bool, default True
     columns : list of int or str, optional
         The columns that it reads, by number or name; by default all numeric ones.
@@ -523,20 +526,15 @@ class Matern(_Stationary):
     columns: Columns = None
 
     def _kind(self):
-        if self.nu not in _MATERN:
-            raise ValueError(
-                f"a Matérn kernel with nu = {self.nu} is not supported: use 0.5, 1.5, 2.5 or inf"
-            )
-        return _MATERN[self.nu]
+        return _MATERN.get(self.nu, "matern")
 
 
 @dataclass(frozen=True, repr=False)
 class RationalQuadratic(_Stationary):
     """``(1 + r² / (2 alpha))^-alpha``.
 
-    With ``isotropic=True``, as in scikit-learn, r is the Euclidean distance over all its columns, and values
-    are usually estimated; with ``isotropic=False``, as on the command line, it is a product over columns, and
-    values are exact. See :class:`Matern`.
+    With ``isotropic=True``, as in scikit-learn, r is the Euclidean distance over all its columns; with
+    ``isotropic=False``, as on the command line, it is a product over columns. See :class:`Matern`.
 
     Parameters
     ----------
@@ -558,6 +556,34 @@ class RationalQuadratic(_Stationary):
 
     length_scale: Lengths = 1.0
     alpha: float = 1.0
+    isotropic: bool = True
+    columns: Columns = None
+
+
+@dataclass(frozen=True, repr=False)
+class InverseMultiquadric(_Stationary):
+    """``1 / √(1 + r²)``.
+
+    With ``isotropic=True`` r is the Euclidean distance over all its columns; with ``isotropic=False``, as on
+    the command line, it is a product over columns. See :class:`Matern`.
+
+    Parameters
+    ----------
+    length_scale : float, list of floats, "median" or "median_per_feature", default 1
+        One for all columns, or one per column, which are then tuned one by one.
+    isotropic : bool, default True
+    columns : list of int or str, optional
+        The columns that it reads, by number or name; by default all numeric ones.
+
+    Examples
+    --------
+    >>> import numpy as np, riesz
+    >>> kernel = riesz.kernels.InverseMultiquadric(2.0)
+    >>> float(riesz.Expansion(kernel, points=np.zeros((1, 2)), coef=[1.0]).predict([[0.0, 2.0]])[0])
+    0.7071067811865475
+    """
+
+    length_scale: Lengths = 1.0
     isotropic: bool = True
     columns: Columns = None
 

@@ -165,9 +165,9 @@ def test_requests_without_an_answer_are_refused():
     components = [0, 1, 2, 3]
     with pytest.raises(riesz.UnsupportedModelError, match="not known to have a kernel"):
         riesz.Explainer(lambda rows: rows[:, 0], game=riesz.Causal(X, components=components))
-    isotropic = riesz.Expansion(Matern(1.0, nu=1.5, isotropic=True), points=X[:9], coef=np.ones(9))
+    joint = riesz.Expansion(Matern(1.0, nu=1.5, isotropic=True), points=X[:9], coef=np.ones(9))
     with pytest.raises(riesz.UnsupportedModelError, match="ties the columns"):
-        riesz.Explainer(isotropic, game=riesz.Causal(X, components=components))
+        riesz.Explainer(joint, game=riesz.Causal(X, components=components))
     with pytest.raises(ValueError, match="observational and the causal game"):
         riesz.Explainer(MODEL, X, ordering=[[0, 1], [2, 3]])
     with pytest.raises(ValueError, match="ordering names a feature 'age'"):

@@ -3,6 +3,7 @@
 import inspect
 import os
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -16,7 +17,18 @@ from sklearn.gaussian_process import kernels as sk
 import riesz
 from riesz import distributed
 from riesz._models.kernel_expressions import to_expression
-from riesz.kernels import RBF, Categorical, Constant, Laplacian, Linear, Matern, Periodic, Polynomial
+from riesz.kernels import (
+    RBF,
+    Categorical,
+    Constant,
+    InverseMultiquadric,
+    Laplacian,
+    Linear,
+    Matern,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+)
 
 TARGET = os.environ.get("CARGO_TARGET_DIR") or pathlib.Path(__file__).resolve().parents[2] / "target"
 COMMAND = pathlib.Path(TARGET) / "debug" / "riesz"
@@ -200,18 +212,24 @@ def test_arguments_have_the_names_of_other_libraries():
         RBF(period=2.0)
 
 
-def test_explainers_say_that_values_of_isotropic_kernels_are_estimated():
+def test_values_of_isotropic_kernels_have_bounds():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 16))
-    for kernel in (Matern(2.0), riesz.kernels.RationalQuadratic(2.0)):
+    kernels = [Matern(4.0), Matern(4.0, nu=0.8), RationalQuadratic(4.0), InverseMultiquadric(4.0)]
+    for kernel in kernels:
         model = riesz.KernelRidge(kernel=kernel).fit(X, X[:, 0])
         explainer = riesz.Explainer(model, X[:5])
-        assert "estimated" in repr(explainer)
-        assert "isotropic" in explainer.reason and "make them one feature" in explainer.reason
-        assert "estimated" in type(kernel).__doc__
-        product = type(kernel)(2.0, isotropic=False)
-        explainer = riesz.Explainer(riesz.KernelRidge(kernel=product).fit(X, X[:, 0]), X[:5])
         assert explainer.reason is None and "exact" in repr(explainer)
+        explanation = explainer(X[5:8])
+        assert explanation.certificate.holds and explanation.certificate.bound < 1e-8
+        totals = explanation.values.sum(axis=1) + explanation.base_values
+        np.testing.assert_allclose(totals, model.predict(X[5:8]), atol=explanation.certificate.bound)
+        assert re.fullmatch(
+            r"sum of \d+ Gaussians with an error of at most \S+", explanation.provenance.run["radial factor"]
+        )
+        estimated = riesz.Explainer(model.predict, X[:5], n_orders=200, random_state=0)(X[5:8])
+        standardised = (estimated.values - explanation.values) / np.maximum(estimated.std_error, 1e-9)
+        assert np.abs(standardised).max() < 6
 
 
 @pytest.mark.skipif(not COMMAND.exists(), reason="the command line is not built")

@@ -144,7 +144,7 @@ def test_invalid_protection_is_refused():
         with pytest.raises(ValueError, match=words):
             riesz.KernelRidge(**options).fit(X, y)
     with pytest.raises(riesz.UnsupportedModelError, match="ties the columns"):
-        riesz.KernelRidge(protect=[0], kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y)
+        riesz.KernelRidge(protect=[0], kernel=riesz.kernels.Sigmoid(0.01)).fit(X, y)
     with pytest.raises(ValueError, match="protects no feature"):
         riesz.protection_path(riesz.KernelRidge(kernel="rbf", gamma="scale"), X, y, [0.0])
 

@@ -68,7 +68,7 @@ def test_models_without_product_form_are_estimated(data):
         (ovo, ovo.decision_function),
         (latent, lambda rows: part.kernel_(rows, part.X_train_) @ (part.y_train_ - part.pi_)),
         (pipeline, None),
-        (riesz.KernelRidge(kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y), None),
+        (riesz.KernelRidge(kernel=riesz.kernels.Sigmoid(0.01)).fit(X, y), None),
     ]:
         function = function or model.predict
         explainer = riesz.Explainer(model, X[:4], n_orders=8, random_state=3)
@@ -422,7 +422,7 @@ def test_few_features_are_explained_by_all_coalitions():
 def test_settings_without_a_use_are_refused(data):
     X, y = data
     exact, estimated = SVR().fit(X, y), SVR(kernel="sigmoid").fit(X, y)
-    tied = riesz.KernelRidge(kernel=riesz.kernels.Matern(isotropic=True)).fit(X, y)
+    tied = riesz.KernelRidge(kernel=riesz.kernels.Sigmoid(0.01)).fit(X, y)
     for option, words in [
         ({"n_orders": 9}, "n_orders belongs to the estimator by permutations"),
         (

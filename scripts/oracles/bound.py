@@ -7,8 +7,9 @@ coalitions in 120-digit arithmetic.
 
 At least 30 random models are tried under all four games. They have every kind of factor, from near 1 down to
 1e-300 and below, negative and zero ones, mixed signs and scales, groups, and powers of sums over several
-columns. Half of the rounds are extreme: thousands of periods, sums and means that cancel, shapes of rational
-quadratics and numbers over hundreds of orders of magnitude.
+columns, and functions of distances over several columns. Half of the rounds are extreme: thousands of
+periods, sums and means that cancel, shapes of rational quadratics and numbers over hundreds of orders of
+magnitude.
 
 Prints for each game the largest error as a share of its bound, and the median ratio of bound and error in the
 ordinary rounds. Fails if an error exceeds its bound, if a certificate fails, or if a refusal does not name
@@ -35,7 +36,14 @@ RIESZ = os.environ.get("RIESZ", ROOT / "target/release/riesz")
 MIN_ROUNDS = 30
 
 
-def profile(name, r, alpha=None):
+def profile(factor, r):
+    """The value of a stationary factor's profile at the scaled distance r."""
+    name, alpha = factor["profile"], factor.get("alpha")
+    if name == "matern":
+        nu, z = mpf(factor["nu"]), mp.sqrt(2 * mpf(factor["nu"])) * r
+        return mpf(1) if z == 0 else 2 ** (1 - nu) / mp.gamma(nu) * z**nu * mp.besselk(nu, z)
+    if name == "inverse_multiquadric":
+        return 1 / mp.sqrt(1 + r * r)
     if name == "rational_quadratic":
         return exp(-mpf(alpha) * mp.log1p(r * r / (2 * mpf(alpha))))
     if name == "matern32":
@@ -51,10 +59,31 @@ def profile(name, r, alpha=None):
     return 1 / (1 + r * r)
 
 
+def radial(factor):
+    """Whether a factor is a function of the distance over several columns, and no product over them."""
+    is_joint = factor.get("isotropic") and len(factor["columns"]) > 1
+    return is_joint and factor["profile"] != "gaussian"
+
+
+def radial_factors(term, columns, u, v):
+    """The product of the radial factors of distances over the given columns."""
+    out = mpf(1)
+    for factor in filter(radial, term["factors"]):
+        scaled = [
+            (mpf(u[j]) - mpf(v[j])) / mpf(length)
+            for j, length in zip(factor["columns"], factor["lengthscale"])
+            if j in columns
+        ]
+        out *= profile(factor, mp.sqrt(sum(difference**2 for difference in scaled)))
+    return out
+
+
 def factors(term, columns, u, v):
-    """The product of the factors of the given columns between u and v."""
+    """The product of the factors of the given columns between u and v, without radial factors."""
     out = mpf(1)
     for factor in term["factors"]:
+        if radial(factor):
+            continue
         for slot, j in enumerate(factor["columns"]):
             if j not in columns:
                 continue
@@ -81,9 +110,7 @@ def factors(term, columns, u, v):
             elif kind == "categorical":
                 out *= 1 if apart == 0 else mpf(factor["similarity"])
             else:
-                out *= profile(
-                    factor["profile"], apart / mpf(factor["lengthscale"][slot]), factor.get("alpha")
-                )
+                out *= profile(factor, apart / mpf(factor["lengthscale"][slot]))
     return out
 
 
@@ -224,6 +251,18 @@ def truth(model, players, x, game, background, index, order):
                     powers = [power(term, p, row) for row in mixtures(game, s, players, x, rows)]
                     total += mpf(coef[i]) * sum(powers) / len(powers)
                     continue
+                if any(map(radial, term["factors"])):
+                    # The columns of present players, between the row itself and the point; or all columns.
+                    columns, mixed_rows = range(len(x)), mixtures(game, s, players, x, rows)
+                    if game == "functional":
+                        columns = [j for on, columns in zip(s, players) if on for j in columns]
+                        mixed_rows = [x]
+                    products = [
+                        factors(term, columns, p, row) * radial_factors(term, columns, p, row)
+                        for row in mixed_rows
+                    ]
+                    total += mpf(coef[i]) * mpf(term["scale"]) * sum(products) / len(products)
+                    continue
                 present = [factors(term, c, p, x) for c in players]
                 if game == "functional":
                     absent = [[mpf(1)] * len(players)]
@@ -267,15 +306,20 @@ def write_model(path, kernel, points, coef):
 
 def stationary_factor(d, extreme):
     """A random stationary factor of all columns."""
-    name = random.choice(["gaussian", "exponential", "matern32", "matern52", "cauchy", "rational_quadratic"])
+    names = ["gaussian", "exponential", "matern32", "matern52", "cauchy", "rational_quadratic"]
+    names += ["inverse_multiquadric"]
+    # Bessel functions in 120 digits are slow.
+    name = random.choice(names + ["matern"] * (d < 4))
     factor = {
         "factor": "stationary",
         "profile": name,
         "columns": list(range(d)),
         "lengthscale": [10.0 ** random.uniform(-0.7, 2) for _ in range(d)],
         "ard": True,
-        "isotropic": False,
+        "isotropic": random.random() < 0.4,
     }
+    if name == "matern":
+        factor["nu"] = random.choice([0.5, 1.0, 3.5, random.uniform(0.05, 5.0), random.uniform(5.0, 100.0)])
     if name == "rational_quadratic":
         factor["alpha"] = 10.0 ** (random.uniform(-149, 149) if extreme else random.uniform(-1, 2))
     return factor

@@ -53,12 +53,8 @@ def gp_kernel(kernel: Any, width: int) -> rk.Kernel:
 def _unknown(kernel: Any) -> UnsupportedModelError:
     return UnsupportedModelError(
         f"the kernel has a part {kernel}, which has no exact values: RBF, ConstantKernel, WhiteKernel, "
-        "DotProduct, "
-        "PairwiseKernel ('rbf', 'laplacian', 'linear', 'poly'), Matern (nu 0.5, 1.5, 2.5, inf) and "
-        "RationalQuadratic of one "
-        "column, their sums, products and powers have; Matern and RationalQuadratic of riesz.kernels have "
-        "them for several "
-        "columns with isotropic=False"
+        "DotProduct, PairwiseKernel ('rbf', 'laplacian', 'linear', 'poly'), Matern, RationalQuadratic, "
+        "ExpSineSquared of one column, their sums, products and powers have"
     )
 
 

@@ -158,7 +158,7 @@ fn bad_questions_are_named() {
         ("test two-sample DIABETES --by colour", "there is no column 'colour'"),
         ("test two-sample DIABETES --by sex --ignore colour", "there is no column 'colour'"),
         ("test two-sample DIABETES --by sex --kernel rbff", "kernel"),
-        ("test two-sample DIABETES --by sex --kernel matern32(isotropic)", "ties the columns"),
+        ("test two-sample DIABETES --by sex --kernel sigmoid(gamma=0.01)", "ties the columns"),
         ("test two-sample DIABETES --by sex --length-scale-multiples 0", "give positive multiples"),
         (
             "test two-sample DIABETES --by sex --block-size 3",

@@ -42,10 +42,13 @@ mod categorical;
 mod exponential_dot_product;
 mod fast_distances;
 mod fixed_rows;
+mod gaussian_mixture;
 mod gradient;
 mod kernel_tile;
 mod length_scale_heuristics;
 mod linear;
+mod matern;
+mod mixture_fit;
 mod packed_points;
 mod parse;
 mod periodic;
@@ -77,6 +80,8 @@ pub use rounding_bounds::{ColumnRanges, RoundingBound};
 pub use sigmoid::Sigmoid;
 pub use stationary::{Profile, Stationary};
 
+use self::gaussian_mixture::RadialFactor;
+use self::player_products::RadialApproximation;
 use crate::error::{Error, Result, first_repeated, listed};
 use crate::linalg::{Matrix, add_to};
 use crate::random::{Random, SeedableRng};
@@ -285,6 +290,15 @@ pub trait KernelFactor {
         self.multiply_all(Isa::detect(), Columns::new(&origin, 1, 0, 1), difference, &mut out);
         out[0]
     }
+    /// Whether the factor is a radial function of the distance over several columns, other than a Gaussian.
+    fn is_radial(&self) -> bool {
+        false
+    }
+    /// The factor with its approximation by a sum of Gaussians, if it [is radial](Self::is_radial).
+    #[doc(hidden)]
+    fn radial(&self, _: &RadialApproximation) -> Option<RadialFactor> {
+        None
+    }
     /// A draw from the spectral density of the one-column function of `columns()[slot]`, if the factor is the
     /// product of these functions over its columns. `None` if no spectral density is known.
     fn frequency(&self, _slot: usize, _: &mut Random) -> Option<f64> {
@@ -443,6 +457,11 @@ impl Kernel {
     /// The constant kernel.
     pub fn constant(value: f64) -> Self {
         Self { terms: vec![Term { scale: value, factors: Vec::new() }] }
+    }
+
+    /// Whether some factor is a radial function of the distance over several columns, other than a Gaussian.
+    pub fn is_radial(&self) -> bool {
+        self.terms.iter().flat_map(|term| &term.factors).any(|factor| factor.is_radial())
     }
 
     /// The Gaussian kernel `exp(-Σ_c (u_c - v_c)²/(2ℓ_c²))` over the first `length_scale.len()` columns.

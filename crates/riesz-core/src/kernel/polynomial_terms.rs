@@ -3,7 +3,7 @@
 
 use super::{ColumnRanges, Columns, Factor, Kernel, Polynomial, RoundingBound, Term};
 use crate::error::Result;
-use crate::kernel::player_products::PlayerProduct;
+use crate::kernel::player_products::{PlayerProduct, RadialApproximation};
 use crate::table::{Column, Players};
 
 /// Highest degree that is accepted; the factorials of higher degrees are not exact in double precision.
@@ -87,7 +87,8 @@ impl<'k> PolynomialTerm<'k> {
 }
 
 impl Kernel {
-    /// Splits the kernel among the players into products and powers.
+    /// Splits the kernel among the players into products and powers. Sums of Gaussians replace radial factors
+    /// over columns of different players.
     ///
     /// # Errors
     /// [`Error::NotProduct`](crate::Error::NotProduct) if a term is neither.
@@ -95,13 +96,14 @@ impl Kernel {
         &self,
         columns: &[Column],
         groups: &Players,
+        approximation: &RadialApproximation,
     ) -> Result<(Vec<PlayerProduct<'_>>, Vec<PolynomialTerm<'_>>)> {
         let owner = groups.player_of_column(columns.len());
         let (mut products, mut powers) = (Vec::new(), Vec::new());
         for term in &self.terms {
             match PolynomialTerm::from_term(term, &owner) {
                 Some(power) => powers.push(power),
-                None => products.extend(term.split(columns, &owner)?),
+                None => products.extend(term.split(columns, &owner, Some(approximation))?),
             }
         }
         Ok((products, powers))

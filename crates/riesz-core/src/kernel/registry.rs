@@ -21,6 +21,8 @@ pub enum ArgumentType {
     Positive,
     /// A number of any sign.
     Number,
+    /// A number in this range.
+    Within(f64, f64),
     /// A number from 0 to 1.
     Fraction,
     /// A whole number from 1 to the given maximum.
@@ -48,6 +50,7 @@ impl ArgumentType {
                 Self::Scales | Self::Positive => (1e-150..=1e150).contains(&value),
                 Self::Centers => true,
                 Self::Number => value.abs() <= 1e150,
+                Self::Within(low, high) => (low..=high).contains(&value),
                 Self::Fraction | Self::Flag => (0.0..=1.0).contains(&value),
                 Self::Whole(maximum) => value.fract() == 0.0 && (1.0..=f64::from(maximum)).contains(&value),
             }
@@ -59,6 +62,7 @@ impl ArgumentType {
             Self::Scales | Self::Positive => "a positive number, from 1e-150 to 1e150".into(),
             Self::Centers => "a finite number".into(),
             Self::Number => "a number, from -1e150 to 1e150".into(),
+            Self::Within(low, high) => format!("a number from {low} to {high}"),
             Self::Fraction | Self::Flag => "a number from 0 to 1".into(),
             Self::Whole(maximum) => format!("a whole number from 1 to {maximum}"),
         }

@@ -2,12 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::gaussian_mixture::{GaussianMixture, RadialFactor, RadialMixture};
 use super::kernel_tile;
+use super::matern::MaternShape;
+use super::player_products::RadialApproximation;
 use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, FactorSchema};
 use super::rounding_bounds::{TINY, union_probability};
 use super::stationary_functions::{
-    CauchyShape, ExponentialShape, GaussianShape, Matern32Shape, Matern52Shape, RadialFunction,
-    RationalQuadraticShape,
+    CauchyShape, ExponentialShape, GaussianShape, InverseMultiquadricShape, Matern32Shape, Matern52Shape,
+    RadialFunction, RationalQuadraticShape,
 };
 use super::{ColumnRanges, Columns, Factor, Kernel, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::random::Random;
@@ -34,6 +37,13 @@ const ALPHA: Argument = Argument::new(
     ArgumentType::Positive,
     1.0,
     "weighs large scales against small: the larger, the nearer to rbf",
+);
+
+const NU: Argument = Argument::new(
+    "nu",
+    ArgumentType::Within(0.05, 100.0),
+    1.5,
+    "smoothness: functions have about this many derivatives",
 );
 
 macro_rules! profiles {
@@ -68,6 +78,11 @@ macro_rules! profiles {
             /// Whether the product over columns is the profile of the joint distance.
             fn radial(&self) -> bool {
                 match self { $(Self::$variant { .. } => $shape::IS_RADIAL,)* }
+            }
+
+            /// Whether the shape parameters are tuned.
+            fn tuned(&self) -> bool {
+                match self { $(Self::$variant { .. } => $shape::TUNED,)* }
             }
 
             /// The profile's shape parameters.
@@ -106,12 +121,18 @@ profiles! {
     Matern32 = Matern32Shape: "Matern", "(1 + √3 r) exp(-√3 r)", ["matern32"], [LENGTH_SCALE, ARD, JOINT];
     /// `(1 + √5 r + 5r²/3) exp(-√5 r)`.
     Matern52 = Matern52Shape: "Matern", "(1 + √5 r + 5r²/3) exp(-√5 r)", ["matern52"], [LENGTH_SCALE, ARD, JOINT];
+    /// `2^(1-ν)/Γ(ν) z^ν K_ν(z)` at `z = √(2ν) r`.
+    Matern { nu } = MaternShape:
+        "Matern", "Matérn of smoothness nu", ["matern"], [LENGTH_SCALE, NU, ARD, JOINT];
     /// `(1 + r²/(2α))^-α`.
     RationalQuadratic { alpha } = RationalQuadraticShape:
         "RationalQuadratic", "(1 + r²/(2α))^-α", ["rq", "rational_quadratic"],
         [LENGTH_SCALE, ALPHA, ARD, JOINT];
     /// `1 / (1 + r²)`.
     Cauchy = CauchyShape: "Cauchy", "1 / (1 + r²)", ["cauchy"], [LENGTH_SCALE, ARD, ISOTROPIC];
+    /// `1 / √(1 + r²)`.
+    InverseMultiquadric = InverseMultiquadricShape: "InverseMultiquadric", "1 / √(1 + r²)",
+        ["imq", "inverse_multiquadric"], [LENGTH_SCALE, ARD, JOINT];
 }
 
 impl Profile {
@@ -133,8 +154,8 @@ fn make(profile: Profile, columns: Vec<usize>, values: &ArgumentValues) -> Vec<F
 /// `Π_c g(|u_c - v_c| / ℓ_c)` over the columns c; if `isotropic`, `g(√Σ_c (u_c - v_c)² / ℓ_c²)`.
 ///
 /// For the Gaussian profile both forms are the same function. The other isotropic forms (Matérn and rational
-/// quadratic as in scikit-learn) are joint functions of their columns, with no product form over several
-/// players.
+/// quadratic as in scikit-learn) are joint functions of their columns. If these belong to several players,
+/// the function is approximated by a sum of Gaussians, whose error is proved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stationary {
     /// The profile g.
@@ -159,6 +180,9 @@ pub(super) struct DistanceBounds {
     /// Number of roundings of the profile itself, absolute, as its values are at most 1.
     pub(super) roundings: f64,
 }
+
+/// Sums of Gaussians are accurate up to this multiple of the data's extent.
+const RANGE_MARGIN: f64 = 4.0;
 
 /// Number of rows whose squared distances are stored at a time.
 const RUN: usize = 128;
@@ -200,6 +224,17 @@ impl Stationary {
         // `-k ln k` is below a half.
         let roundings = units + 0.5 * per_log;
         self.by_distance().then_some(DistanceBounds { steepest, roundings })
+    }
+
+    /// The Gaussian factor of one column.
+    pub(super) fn gaussian_of_column(column: usize, length_scale: f64) -> Self {
+        Self {
+            profile: Profile::Gaussian,
+            columns: vec![column],
+            length_scale: vec![length_scale],
+            ard: false,
+            isotropic: false,
+        }
     }
 
     /// Multiplies `out[i]` by the profile at the squared distance `squares[i]`.
@@ -264,13 +299,16 @@ impl KernelFactor for Stationary {
 
     fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = tuned_length_scales(&self.columns, &self.length_scale, self.ard);
-        let profile_parameters = self.profile.parameters().into_iter();
+        let profile_parameters = self.profile.parameters().into_iter().filter(|_| self.profile.tuned());
         parameters.extend(profile_parameters.map(|(name, value)| Parameter::logarithm(name, value)));
         parameters
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
         set_length_scales(&mut self.length_scale, self.ard, log_values);
+        if !self.profile.tuned() {
+            return;
+        }
         let profile_parameters = self.profile.parameters_mut();
         let from = log_values.len().saturating_sub(profile_parameters.len());
         profile_parameters.into_iter().zip(&log_values[from..]).for_each(|(p, v)| *p = v.exp());
@@ -319,7 +357,7 @@ impl KernelFactor for Stationary {
     }
 
     fn weigh_slopes(&self, isa: Isa, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
-        if self.joint() || !self.profile.parameters().is_empty() {
+        if self.joint() || !self.profile.parameters().is_empty() && self.profile.tuned() {
             return self.weighted_log_gradients(u, v, weights, out);
         }
         // Sums without a list of derivatives for every column: tuning spends most of its time here.
@@ -342,10 +380,11 @@ impl KernelFactor for Stationary {
         let profile_decrease = |s: f64| {
             let (coefficient, value) = with_shape!(self.profile, shape => (shape.quadratic_lower_coefficient(), shape.at_squared_distance::<Plain>(s)));
             // Near 0 no profile is below its parabola; farther away the difference is accurate.
-            coefficient.map_or_else(
-                || -(-s.sqrt()).exp_m1(),
-                |coefficient| (coefficient * s).min(1.0 - value + 1e-14),
-            )
+            match (coefficient, self.profile) {
+                (Some(coefficient), _) => (coefficient * s).min(1.0 - value + 1e-14),
+                (None, Profile::Exponential) => -(-s.sqrt()).exp_m1(),
+                (None, _) => 1.0 - value + 1e-13,
+            }
         };
         Some(if self.joint() || self.profile.radial() {
             profile_decrease(scaled_squares.sum())
@@ -367,6 +406,26 @@ impl KernelFactor for Stationary {
             (units * count, per_log)
         };
         RoundingBound { tiny: count * TINY, ..RoundingBound::new(units, per_log, deepest) }
+    }
+
+    fn is_radial(&self) -> bool {
+        self.joint()
+    }
+
+    fn radial(&self, approximation: &RadialApproximation) -> Option<RadialFactor> {
+        let columns = self.columns.iter().zip(&self.length_scale);
+        let width = |(&j, l): (&usize, &f64)| (RANGE_MARGIN * approximation.column_widths[j] / l).powi(2);
+        let max_square = columns.map(width).sum();
+        with_shape!(self.profile, shape => {
+            let function = |s: f64| shape.at_squared_distance::<Plain>(s);
+            let parameter = self.profile.parameters().first().map_or(0.0, |(_, value)| *value);
+            let identity = (self.declaration().names[0], parameter.to_bits());
+            let (measure, (rounding, ..)) = (shape.mixing_measure()?, shape.precision());
+            let radial = RadialMixture { function: &function, measure, rounding, identity };
+            let mixture = GaussianMixture::of_function(radial, max_square, approximation.tolerance)?;
+            let (columns, length_scales) = (self.columns.clone(), self.length_scale.clone());
+            Some(RadialFactor { columns, length_scales, mixture })
+        })
     }
 
     fn frequency(&self, slot: usize, random: &mut Random) -> Option<f64> {

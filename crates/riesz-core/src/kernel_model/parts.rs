@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::KernelExpansion;
 use crate::error::{Error, Result};
+use crate::kernel::player_products::RadialApproximation;
 use crate::kernel::{Columns, Kernel, Structure, Term};
 use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
@@ -19,6 +20,13 @@ pub struct DistinctRows {
     pub rows: Table,
     /// The kernel: one term with scale 1.
     pub kernel: Kernel,
+}
+
+impl DistinctRows {
+    /// The most accurate approximation of radial factors, for rows about as far apart as these.
+    pub fn radial_approximation(&self) -> RadialApproximation {
+        RadialApproximation::most_accurate(Columns::from_row(&self.rows, 0), self.rows.width())
+    }
 }
 
 /// The factors of a term that read the columns of one part.

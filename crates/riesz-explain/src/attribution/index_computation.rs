@@ -127,6 +127,23 @@ impl IndexComputation {
         if let Self::Sets { averages, .. } = self { averages.order() } else { 1 }
     }
 
+    /// A bound on the error of each value in a game of `players` players, and of the sum of an efficient
+    /// index, if the values of all coalitions have errors of at most 1. A player's value is a mean of
+    /// differences of two coalitions' values, and an interaction of s players one of `2^s` values.
+    pub(crate) fn coalition_error_factor(&self, players: usize) -> f64 {
+        let Self::Sets { averages, shares, .. } = self else { return 2.0 };
+        let heights = averages.heights.iter().enumerate();
+        let by_size: Vec<f64> = heights.map(|(s, height)| height * 2.0_f64.powi(s as i32 + 1)).collect();
+        let with_shares = |size: usize| {
+            let larger = by_size[size..].iter().zip(shares).enumerate();
+            let received = larger.map(|(more, (factor, share))| {
+                binomial(players.saturating_sub(size), more + 1) * share.abs() * factor
+            });
+            by_size[size - 1] + received.sum::<f64>()
+        };
+        (1..=by_size.len()).map(with_shares).fold(2.0, f64::max)
+    }
+
     /// Weighting of pairs, if pairs are the largest sets with a value. Shares, which only smaller sets
     /// receive, do not change it.
     pub(crate) fn pair_weighting(&self) -> Option<SizeWeightings> {

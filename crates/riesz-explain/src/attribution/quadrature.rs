@@ -119,6 +119,9 @@ pub struct RoundingUnits {
     pub(crate) tiny: f64,
     /// Absolute error of a value from weights that leave the range of doubles.
     pub(crate) floor: f64,
+    /// Terms whose factors are at most 1 and whose product M is below this are left out. Their largest
+    /// possible value is added to the error.
+    pub(crate) negligible: f64,
 }
 
 impl RoundingUnits {
@@ -359,7 +362,7 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
     let errors = ErrorBounds::for_batch(run);
     for index in from..run.weights.len() {
         let offset = run.offset + index * LANES;
-        let weight = run.weights[index];
+        let mut weight = run.weights[index];
 
         // Group polynomials; `M = Π max(|a|, |b|)` and `P = Π (max(|a|, |b|) + τ₀ |a - b|)` of `rule.rs`, and
         // `Π min(1, max(|a|, |b|))`.
@@ -380,6 +383,20 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
                 ratio_product = V::mul(ratio_product, V::fma(difference, Lanes::splat(ERROR_TAU), top));
             }
             highest = V::max(highest, ratio_product);
+        }
+        if magnitude.smallest() < run.rounding.negligible {
+            for l in 0..LANES {
+                if magnitude.0[l] >= run.rounding.negligible {
+                    continue;
+                }
+                let tiny = FLOOR + 2.0 * run.players as f64 * run.rounding.tiny;
+                totals.error.0[l] += weight.0[l].abs() * (2.0 * magnitude.0[l] + tiny);
+                (weight.0[l], highest.0[l]) = (0.0, 0.0);
+                (magnitude.0[l], ratio_product.0[l], small.0[l]) = (1.0, 1.0, 1.0);
+            }
+            if weight.0.iter().all(|w| *w == 0.0) {
+                continue;
+            }
         }
         let heavy = V::abs(weight);
         let max_product = V::max(

@@ -35,7 +35,7 @@ impl BlockKernel {
         }
         let kernel = kernel.restricted(&|j| owner[j].is_some());
         let numbers: Vec<usize> = owner.iter().map(|block| block.unwrap_or(usize::MAX)).collect();
-        let factors = match kernel.split(columns, &numbers).as_deref() {
+        let factors = match kernel.split(columns, &numbers, None).as_deref() {
             Ok([one]) if one.scale == 1.0 => Some(one.kernels(blocks.len())),
             _ => None,
         };

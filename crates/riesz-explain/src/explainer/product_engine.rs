@@ -39,6 +39,7 @@ use crate::kernel::polynomial_terms::PolynomialTerm;
 use crate::kernel::{ColumnRanges, Columns};
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
 use crate::linalg::{Matrix, add_to, dot_roundings, max_abs, multiply_entries};
+use crate::model_card::CardEntry;
 use crate::posterior::{Functionals, Posterior};
 use crate::simd::{Isa, LANES};
 use crate::table::{Players, Table};
@@ -50,6 +51,14 @@ const BATCH: usize = 16;
 /// computed before their results are copied to the output.
 const FUNCTIONALS: usize = 1 << 20;
 const BATCHES_PER_CHUNK: usize = 64;
+
+/// The error of a value, relative to the spread of the model's outputs, that the approximation of radial
+/// factors aims at.
+pub(super) const APPROXIMATION_ERROR: f64 = 1e-9;
+
+/// Products that approximate a radial factor are left out where they are smaller than this, which is far less
+/// than the error of the approximation.
+const NEGLIGIBLE: f64 = 1e-17;
 
 /// The number of doubles that one panel's present side may hold: a share of the second-level cache.
 const PANEL: usize = 16384;
@@ -191,7 +200,10 @@ impl GameEngine for ProductEngine<'_> {
         let search = |game: usize| {
             let row = data.select_rows(&[game / m]);
             let batch = RowBatches { explainer: self, data: &row, batch: 1 };
-            let strongest = top_pairs(&batch, (self.isa, &averages), self.control(), (p, game % m), limits)?;
+            let mut strongest =
+                top_pairs(&batch, (self.isa, &averages), self.control(), (p, game % m), limits)?;
+            let approximation_error = self.approximation_errors(&row.row(0))[game % m];
+            strongest.bound += 4.0 * averages.heights[0] * approximation_error;
             let finite = strongest.bound.is_finite()
                 && strongest.pairs.iter().all(|Pair { value, .. }| value.is_finite());
             if finite { Ok(strongest) } else { Err(self.overflow_error(&data, game / m)) }
@@ -224,8 +236,12 @@ impl<'m> ProductEngine<'m> {
                            learnt through landmarks: take a game with a background, or fit without landmarks";
             return Err(Error::parameter("game", game.name(), allowed));
         }
-        let (products, powers) = model.kernel.products_and_powers(model.columns(), &groups)?;
         let absent = game.absent_side(model.columns())?;
+        let absent_ranges = absent.column_ranges(model.support_points.width());
+        let approximation =
+            model.radial_approximation(APPROXIMATION_ERROR, absent_ranges.as_deref(), &stop)?;
+        let (products, powers) =
+            model.kernel.products_and_powers(model.columns(), &groups, &approximation)?;
         let widest =
             products.iter().map(|p| p.players.len()).max().unwrap_or(0).max(model.support_points.width());
         let panels = panels(model, (PANEL / widest.max(1) / LANES * LANES).clamp(LANES, 256));
@@ -254,7 +270,7 @@ impl<'m> ProductEngine<'m> {
                     Columns::from_row(&model.support_points, 0),
                     model.support_points.width(),
                 ),
-                None,
+                absent_ranges,
             ),
             absent,
             panels,
@@ -269,7 +285,6 @@ impl<'m> ProductEngine<'m> {
             stop,
             progress: Arc::default(),
         };
-        explainer.column_ranges.1 = explainer.absent.column_ranges(model.support_points.width());
         explainer.rounded = (0..explainer.products.len()).map(|t| explainer.rounded(t)).collect();
         if explainer.absent.weights().len() == 1 && !matches!(explainer.absent, AbsentSide::Ones) {
             let sides = |t| explainer.panels.iter().map(|panel| explainer.side(t, panel)).collect();
@@ -319,15 +334,14 @@ impl<'m> ProductEngine<'m> {
     /// absolute error of each factor.
     fn rounding(&self, t: usize, x: &[f64]) -> (RoundingUnits, Vec<f64>) {
         let (product, width) = (&self.products[t], self.model.support_points.width());
-        let mut ranges =
-            ColumnRanges { u: self.column_ranges.0.clone(), v: x.iter().map(|v| [*v; 2]).collect() };
-        for ([low, high], other) in ranges.v.iter_mut().zip(self.column_ranges.1.iter().flatten()) {
-            (*low, *high) = (low.min(other[0]), high.max(other[1]));
-        }
-        let (factor_precisions, precision) = product.precision(&ranges);
+        let (factor_precisions, precision) = product.precision(&self.ranges(x));
         let (factors, variants) = (product.players.len(), self.absent.weights().len());
         let means = self.absent.mean_roundings().map_or(0, |roundings| factors * roundings);
         let mut rounding = RoundingUnits::new(precision.units + means as f64, precision.per_log, width);
+        if product.is_approximate && product.unbounded() == 0 {
+            // Gaussians with short length scales are 0 up to underflow at most points.
+            rounding.negligible = NEGLIGIBLE;
+        }
         let longest = self.panels.iter().map(|panel| panel.len).max().unwrap_or(0);
         let terms = self.products.len() + self.powers.len();
         let tiles = self.panels.len() * terms;
@@ -344,6 +358,24 @@ impl<'m> ProductEngine<'m> {
         // With several outputs the coefficients are applied afterwards.
         rounding.floor = FLOOR * product.scale.max(1.0) * if self.model.outputs() == 1 { coef } else { 1.0 };
         (rounding, factor_precisions.iter().map(|factor| factor.tiny).collect())
+    }
+
+    /// The ranges of the columns in the support points, and in the reference rows and the row `x`.
+    fn ranges(&self, x: &[f64]) -> ColumnRanges {
+        let mut ranges =
+            ColumnRanges { u: self.column_ranges.0.clone(), v: x.iter().map(|v| [*v; 2]).collect() };
+        for ([low, high], other) in ranges.v.iter_mut().zip(self.column_ranges.1.iter().flatten()) {
+            (*low, *high) = (low.min(other[0]), high.max(other[1]));
+        }
+        ranges
+    }
+
+    /// For each output, a bound on the error of the coalitions' values in row `x` that comes from radial
+    /// factors' approximation.
+    fn approximation_errors(&self, x: &[f64]) -> Vec<f64> {
+        let ranges = self.ranges(x);
+        let error: f64 = self.products.iter().map(|product| product.approximation_error(&ranges)).sum();
+        (0..self.model.outputs()).map(|o| error * self.model.absolute_coefficients(o)).collect()
     }
 
     /// The number of reference rows whose factors of product `t` are held together.
@@ -401,7 +433,12 @@ impl<'m> ProductEngine<'m> {
 
     /// Returns the provenance of the run.
     fn provenance(&self) -> Provenance {
-        Provenance::of_run(self.game.name(), self.game.absent(), self.model.facts(), [])
+        let entry = |(gaussians, error): (usize, f64)| {
+            let value = format!("sum of {gaussians} Gaussians with an error of at most {error:.1e}");
+            CardEntry::new("radial factor", value)
+        };
+        let approximations = self.products.iter().flat_map(PlayerProduct::approximations).map(entry);
+        Provenance::of_run(self.game.name(), self.game.absent(), self.model.facts(), approximations)
     }
 
     fn nonunit_factors(&self, product: &PlayerProduct<'_>, panel: &PointPanel) -> Option<Vec<u32>> {
@@ -504,6 +541,11 @@ impl<'m> ProductEngine<'m> {
         };
         let subsets = recipe.subsets(p);
         let sets = subsets.as_ref().map_or(p, Vec::len);
+        if self.products.iter().any(|product| product.is_approximate) {
+            let errors = (0..n).flat_map(|i| self.approximation_errors(&data.row(i)));
+            let per_value = recipe.coalition_error_factor(p);
+            bound.iter_mut().zip(errors).for_each(|(bound, error)| *bound += per_value * error);
+        }
         for (g, (bound, game_values)) in bound.iter_mut().zip(values.chunks_exact(sets)).enumerate() {
             // The base value begins with the intercept and the prediction ends with it. The residual sums all
             // values.

@@ -15,6 +15,8 @@
 //! `Σ_p s_p Π_{j∈T} (k_pj(x, x') - m_pj(x) - m_pj(x') + M_pj) Π_{j∉T} M_pj` with `M = E m(X)`. These are the
 //! ANOVA kernels of Durrande, Ginsbourger, Roustant and Carraro 2013, for any product kernel.
 
+use std::sync::atomic::AtomicBool;
+
 use super::marginals::InputMarginals;
 use crate::error::{Error, Result};
 use crate::game::{Background, ReferenceRows};
@@ -25,6 +27,10 @@ use crate::linalg::{Matrix, add_to};
 use crate::posterior::Functionals;
 use crate::simd::Isa;
 use crate::table::{Player, Players, Table};
+
+/// The error of an output, relative to the spread of the model's outputs, that the approximation of radial
+/// factors aims at.
+const APPROXIMATION_ERROR: f64 = 1e-9;
 
 /// The components of a model's functional ANOVA.
 ///
@@ -63,8 +69,11 @@ impl<'m> Components<'m> {
     /// As [`Sensitivity::run`](super::Sensitivity::run).
     pub fn new(model: &'m KernelExpansion, inputs: &Background, groups: Option<Players>) -> Result<Self> {
         let groups = groups.unwrap_or_else(|| Players::singletons(model.columns()));
-        let (products, isa) = (model.kernel.products(model.columns(), &groups)?, Isa::detect());
-        let inputs = InputMarginals::new(inputs, model, &groups)?;
+        let (inputs, isa) = (InputMarginals::new(inputs, model, &groups)?, Isa::detect());
+        let not_cancelled = AtomicBool::new(false);
+        let approximation =
+            model.radial_approximation(APPROXIMATION_ERROR, Some(&inputs.reach), &not_cancelled)?;
+        let products = model.kernel.approximate_products(model.columns(), &groups, &approximation)?;
         let (mut means, mut double_means) = (Vec::new(), Vec::new());
         for product in &products {
             let atoms = |k: usize| &inputs.atoms[product.players[k]];

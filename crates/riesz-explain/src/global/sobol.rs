@@ -284,7 +284,8 @@ impl Sensitivity {
             totals.add(&part);
         }
         let [shapley, first, total] = &totals.values;
-        let bounds: Vec<f64> = (0..m).map(|o| totals.bound(o, p)).collect();
+        let approximation_errors = game.approximation_errors(&marginals.reach, &totals.variance);
+        let bounds: Vec<f64> = (0..m).map(|o| totals.bound(o, p) + 2.0 * approximation_errors[o]).collect();
         let (values, exact) = match &recipe {
             None => (shapley.values.clone(), bounds.clone()),
             Some(recipe) => {
@@ -292,7 +293,12 @@ impl Sensitivity {
                 let (sums, errors) =
                     sums_over_parts(&recipe.compute(&game, isa, control, (p, m))?, (m, sets));
                 let output_sums = |o: usize| &sums[o * sets..(o + 1) * sets];
-                let exact = (0..m).map(|o| totals.sum_bound(o, output_sums(o), errors[o])).collect();
+                let factor = recipe.coalition_error_factor(p);
+                let bound = |o: usize| {
+                    let error = errors[o] + factor * approximation_errors[o];
+                    totals.sum_bound(o, output_sums(o), error)
+                };
+                let exact = (0..m).map(bound).collect();
                 (sums, exact)
             }
         };

@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::game::{ReferenceRows, TERMS};
 use crate::kernel::Columns;
 use crate::kernel::player_products::PlayerProduct;
-use crate::kernel::rounding_bounds::RoundingBound;
+use crate::kernel::rounding_bounds::{ColumnRanges, RoundingBound};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, max_abs};
 use crate::memory::refill;
@@ -65,6 +65,10 @@ struct SharedFactors {
     right_only: Vec<usize>,
 }
 
+/// The error of a share, relative to the spread of the model's outputs, that the approximation of radial
+/// factors aims at. The cost grows with the square of the number of products.
+const APPROXIMATION_ERROR: f64 = 1e-7;
+
 /// Working memory of one thread.
 #[derive(Default)]
 pub(super) struct Memory {
@@ -88,7 +92,9 @@ impl<'m> VarianceGame<'m> {
         isa: Isa,
         control: RunControl<'_>,
     ) -> Result<Self> {
-        let products = model.kernel.products(model.columns(), groups)?;
+        let approximation =
+            model.radial_approximation(APPROXIMATION_ERROR, Some(&inputs.reach), control.stop)?;
+        let products = model.kernel.approximate_products(model.columns(), groups, &approximation)?;
         let factors = |product| FactorTable::new(product, model, inputs, isa, control);
         let factors = products.iter().map(factors).collect::<Result<Vec<_>>>()?;
         let mut parts = Vec::new();
@@ -128,6 +134,33 @@ impl<'m> VarianceGame<'m> {
             heaviest,
             parts,
         })
+    }
+
+    /// For each output, a bound on the error of every coalition's variance that comes from radial factors'
+    /// approximation, given the output's `variance`. With g a coalition's mean of the outputs and δ its
+    /// error, it is at most `2 |Cov(g, δ)| + Var(δ)`. The posterior's terms are bounded one by one.
+    pub(super) fn approximation_errors(&self, reach: &[[f64; 2]], variance: &[f64]) -> Vec<f64> {
+        let points = Columns::from_row(&self.model.support_points, 0);
+        let ranges = ColumnRanges { u: ColumnRanges::per_column(points, reach.len()), v: reach.to_vec() };
+        let between_inputs = ColumnRanges { u: ranges.v.clone(), v: ranges.v.clone() };
+        let error_in =
+            |ranges| self.products.iter().map(|p| p.approximation_error(ranges)).fold(0.0, |sum, e| sum + e);
+        let error: f64 = error_in(&ranges);
+        if error == 0.0 {
+            return vec![0.0; variance.len()];
+        }
+        let size: f64 =
+            self.products.iter().map(|p| p.scale.abs() * p.precision(&ranges).1.top.max(1.0)).sum();
+        let output_error = |(o, variance): (usize, &f64)| {
+            let mean_error = error * self.model.absolute_coefficients(o);
+            let posterior_error = self.posterior_terms.map_or(0.0, |terms| {
+                let reductions: f64 = terms.negated_reductions[o].data().iter().map(|v| v.abs()).sum();
+                2.0 * terms.prior_term[o].abs() * error_in(&between_inputs)
+                    + reductions * error * (2.0 * size + error)
+            });
+            mean_error * (2.0 * variance.max(0.0).sqrt() + mean_error) + posterior_error
+        };
+        variance.iter().enumerate().map(output_error).collect()
     }
 
     /// Returns the weight of the pair of points i and c for output o.

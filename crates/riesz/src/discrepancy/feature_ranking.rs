@@ -144,6 +144,7 @@ fn backward(x: &Table, target: &CenteredKernel<'_>, stop: &AtomicBool) -> Result
             Some(&groups),
             InclusionMeasure::point(1.0),
             target.estimator(),
+            FactorKind::Product,
         )?;
         let sums = pairs.sum(target, None, 1, RunControl { stop, progress: &Progress::default() })?;
         // The first features are those whose absence reduces HSIC least.

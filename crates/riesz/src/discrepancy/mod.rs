@@ -401,7 +401,7 @@ impl TestSettings {
         let players = (attributed || self.factors == FactorKind::Orthogonal).then_some(groups);
         let new = |players| {
             let measure = InclusionMeasure::default();
-            SamplePairs::new(spec.sample, kernel, players, measure, spec.estimator)
+            SamplePairs::new(spec.sample, kernel, players, measure, spec.estimator, self.factors)
         };
         match (new(players), self.factors) {
             (Ok(pairs), FactorKind::Orthogonal) => pairs.orthogonal(spec.reference, control),

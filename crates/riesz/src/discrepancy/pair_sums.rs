@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use super::kernels::FactorKind;
 use super::null;
 use super::orthogonal::{FeatureChannels, OrthogonalKernel, PairChannels, order_channels};
 use super::points::Points;
@@ -24,9 +25,9 @@ use crate::attribution::rule::InclusionMeasure;
 use crate::attribution::sets::Sets;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
-use crate::kernel::Kernel;
-use crate::kernel::player_products::PlayerProduct;
+use crate::kernel::player_products::{PlayerProduct, RadialApproximation};
 use crate::kernel::rounding_bounds::RoundingBound;
+use crate::kernel::{Columns, Kernel};
 use crate::linalg::{add_to, multiply_entries};
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::table::{Players, Table};
@@ -101,6 +102,8 @@ pub(super) struct SamplePairs<'k> {
     kernel: &'k Kernel,
     /// The products of the kernel; empty if players have no channels.
     products: Vec<PlayerProduct<'k>>,
+    /// A bound on the error of the sum of the products.
+    approximation_error: f64,
     /// For each product, the rounding bound of each factor, and that of all factors together.
     precisions: Vec<(Vec<RoundingBound>, RoundingBound)>,
     players: usize,
@@ -241,7 +244,8 @@ struct TileSummation<'p> {
 
 impl<'k> SamplePairs<'k> {
     /// Creates the pairs of the rows of `sample`, with channels for the players in `groups`, if there are
-    /// any.
+    /// any. Sums of Gaussians replace radial factors over several players, unless factors are made
+    /// orthogonal: then each player needs a kernel of its own.
     ///
     /// # Errors
     /// [`Error::NotProduct`] if the kernel ties columns of different players together.
@@ -251,13 +255,34 @@ impl<'k> SamplePairs<'k> {
         groups: Option<&Players>,
         measure: InclusionMeasure,
         estimator: MmdEstimator,
+        factors: FactorKind,
     ) -> Result<Self> {
-        let products = groups.map(|groups| kernel.products(sample.columns(), groups)).transpose()?;
+        let columns = Columns::from_row(sample, 0);
+        let approximation = (factors != FactorKind::Orthogonal)
+            .then(|| RadialApproximation::most_accurate(columns, sample.width()));
+        let products_of = |groups: &Players| {
+            let owner = groups.player_of_column(sample.width());
+            kernel.split(sample.columns(), &owner, approximation.as_ref())
+        };
+        let products = groups.map(products_of).transpose()?;
         let (products, players) = (products.unwrap_or_default(), groups.map_or(0, |g| g.players().len()));
         let (points, isa) = (Points::new(sample), Isa::detect());
         let ranges = points.ranges();
         let precisions = products.iter().map(|product| product.precision(&ranges)).collect();
-        Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, estimator, isa })
+        let approximation_error = products.iter().map(|product| product.approximation_error(&ranges)).sum();
+        let orthogonal = None;
+        Ok(Self {
+            points,
+            kernel,
+            products,
+            approximation_error,
+            precisions,
+            players,
+            orthogonal,
+            measure,
+            estimator,
+            isa,
+        })
     }
 
     /// Replaces the factors by orthogonal ones, centered over the rows with the indices `reference`.
@@ -279,8 +304,19 @@ impl<'k> SamplePairs<'k> {
     fn without_players(&self) -> Self {
         let Self { kernel, estimator, isa, .. } = *self;
         let (products, precisions, measure) = (Vec::new(), Vec::new(), self.measure.clone());
-        let points = self.points.clone();
-        Self { points, kernel, products, precisions, players: 0, orthogonal: None, measure, estimator, isa }
+        let (points, players, orthogonal, approximation_error) = (self.points.clone(), 0, None, 0.0);
+        Self {
+            points,
+            kernel,
+            products,
+            approximation_error,
+            precisions,
+            players,
+            orthogonal,
+            measure,
+            estimator,
+            isa,
+        }
     }
 
     /// Returns the channels of orthogonal factors; `None` for the kernel's own factors.
@@ -325,8 +361,26 @@ impl<'k> SamplePairs<'k> {
         let n = self.points.rows() as f64;
         let size: f64 = self.products.iter().map(|product| 2.0 * product.scale.abs() * n * n).sum();
         sums.bound += if weights.error() > 0.0 { weights.error() * size } else { 0.0 };
+        sums.bound += 2.0 * self.approximation_error_of_sum(weights);
         sums.observed.extend(values);
         Ok(sums)
+    }
+
+    /// Returns a bound on the error of the weighted sum of any coalition's values, over all pairs, that comes
+    /// from the approximation of radial factors.
+    fn approximation_error_of_sum(&self, weights: &dyn PairWeights) -> f64 {
+        if self.approximation_error == 0.0 {
+            return 0.0;
+        }
+        let columns = 0..self.points.stride();
+        let absolute_sum = |i: usize| -> f64 {
+            let (range, multiplicities) = self.counted_lanes(i, &columns);
+            let mut row = vec![0.0; range.len()];
+            weights.row(i, &range, &mut row);
+            row.iter().zip(&multiplicities).map(|(w, m)| (w.abs() + weights.error()) * m).sum()
+        };
+        let total: f64 = (0..self.points.rows()).map(absolute_sum).sum();
+        self.approximation_error * total * (1.0 + 1e-9)
     }
 
     /// Returns the sums of [`sum`](Self::sum) from the channels of each pair.
@@ -362,6 +416,7 @@ impl<'k> SamplePairs<'k> {
             total.empty_value += part.empty_value;
         }
         total.bound += total.empty_value.abs();
+        total.bound += 2.0 * self.approximation_error_of_sum(weights);
         total.bound += weights.error() * total.unweighted[..=self.players].iter().fold(0.0, |m, v| v.max(m));
         // The higher-order statistic may overflow, because it grows exponentially with the number of players.
         finite(
@@ -405,6 +460,7 @@ impl<'k> SamplePairs<'k> {
             }
         }
         finite(&total)?;
+        error += 4.0 * self.approximation_error_of_sum(weights);
         Ok((total, error))
     }
 

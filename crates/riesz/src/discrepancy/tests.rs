@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::hsic::{CenteredKernel, WildBootstrapNull};
+use super::kernels::FactorKind;
 use super::mmd::{SampleLabels, row_arrangement};
 use super::pair_sums::{ChannelSums, MmdEstimator, NullDraws, PairWeights, SamplePairs};
 use crate::attribution::rule::InclusionMeasure;
@@ -57,8 +58,15 @@ fn sums(
     draws: &dyn NullDraws,
 ) -> ChannelSums {
     let groups = Players::singletons(table.columns());
-    let pairs =
-        SamplePairs::new(table, kernel, Some(&groups), InclusionMeasure::default(), estimator).unwrap();
+    let pairs = SamplePairs::new(
+        table,
+        kernel,
+        Some(&groups),
+        InclusionMeasure::default(),
+        estimator,
+        FactorKind::Product,
+    )
+    .unwrap();
     let control = RunControl { stop: &AtomicBool::new(false), progress: &Progress::default() };
     pairs.sum(weights, Some(draws), D + 1, control).unwrap()
 }
@@ -172,7 +180,15 @@ fn values_without_draws_equal_sums_of_channels() {
             [(&labels as &dyn PairWeights, labels.estimator), (&centered, centered.estimator())]
         {
             let pairs = |kernel| {
-                SamplePairs::new(&x, kernel, Some(&groups), InclusionMeasure::default(), estimator).unwrap()
+                SamplePairs::new(
+                    &x,
+                    kernel,
+                    Some(&groups),
+                    InclusionMeasure::default(),
+                    estimator,
+                    FactorKind::Product,
+                )
+                .unwrap()
             };
             let draws = labels.permutations(n, 3, 3);
             let by_channel = pairs(&kernel).sum(weights, Some(&draws), D + 1, control).unwrap();

@@ -76,7 +76,7 @@ fn share(index: ValueIndex, n_others: usize, p: usize) -> f64 {
 }
 
 /// Returns each player's value for each row, as a weighted sum of predictions at mixed rows.
-fn sums(game: &Game, index: ValueIndex, rows: &Table, players: &[Vec<usize>]) -> Sums {
+pub fn sums(game: &Game, index: ValueIndex, rows: &Table, players: &[Vec<usize>]) -> Sums {
     let p = players.len();
     let (mut mixtures, mut weights) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
     for r in 0..rows.rows() {
@@ -97,7 +97,7 @@ fn sums(game: &Game, index: ValueIndex, rows: &Table, players: &[Vec<usize>]) ->
     (mixtures, weights)
 }
 
-fn close(a: &Matrix, b: &Matrix, label: &str) {
+pub fn close(a: &Matrix, b: &Matrix, label: &str) {
     let size = b.data().iter().fold(0.0_f64, |m, v| m.max(v.abs()));
     for (a, b) in a.data().iter().zip(b.data()) {
         assert!((a - b).abs() < 1e-10 * size.max(1.0), "{label}: {a} {b}");

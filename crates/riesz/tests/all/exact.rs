@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
-use riesz::kernel::{Categorical, ExponentialDotProduct, Linear, Periodic, Polynomial, Profile, Stationary};
+use riesz::kernel::{Categorical, ExponentialDotProduct, Linear, Periodic, Polynomial, Profile, Sigmoid};
 use riesz::{Background, Explainer, Game, Isa, Kernel, KernelExpansion, Matrix, Players, Question, Table};
 
 use crate::common::{Stream, Terms, stationary, value, with_threads};
@@ -277,14 +277,9 @@ fn products_beyond_the_range_of_doubles() {
 
 #[test]
 fn a_kernel_without_product_form_says_so() {
-    let kernel: Kernel = Stationary {
-        profile: Profile::Matern52,
-        columns: vec![0, 1],
-        length_scale: vec![1.0, 1.0],
-        ard: false,
-        isotropic: true,
-    }
-    .into();
+    let kernel: Kernel =
+        Sigmoid { columns: vec![0, 1], center: vec![0.0; 2], scale: vec![1.0; 2], gamma: 0.3, coef0: 0.1 }
+            .into();
     let points = Stream(1).table(5, 3);
     let model = KernelExpansion::new(kernel, points, Matrix::column_vector(vec![1.0; 5]), vec![0.0]).unwrap();
     let error = Explainer::new(&model, Game::Functional).err().unwrap();

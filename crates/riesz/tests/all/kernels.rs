@@ -47,6 +47,7 @@ fn draw(kind: &FactorSchema, random: &mut Stream) -> ArgumentList {
         }
         ArgumentType::Number => between(random, 0.2, 1.0),
         ArgumentType::Centers => between(random, -0.5, 0.5),
+        ArgumentType::Within(low, high) => between(random, low, high.min(4.0)),
         ArgumentType::Fraction => between(random, 0.1, 0.9),
         ArgumentType::Whole(largest) => 1.0 + below(random, largest.min(4) as usize) as f64,
         ArgumentType::Flag => below(random, 2) as f64,
@@ -317,6 +318,7 @@ fn arguments_are_checked() {
                 ArgumentType::LengthScales | ArgumentType::Scales | ArgumentType::Positive => vec![0.0, -1.0],
                 ArgumentType::Centers => vec![],
                 ArgumentType::Number => vec![-1e151],
+                ArgumentType::Within(low, high) => vec![0.9 * low, 1.1 * high],
                 ArgumentType::Fraction | ArgumentType::Flag => vec![-0.1, 1.1],
                 ArgumentType::Whole(largest) => vec![0.0, 1.5, f64::from(largest) + 1.0],
             };

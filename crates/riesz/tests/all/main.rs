@@ -76,6 +76,7 @@ mod preference_sampled;
 mod preference_scale;
 mod probabilities;
 mod question;
+mod radial;
 mod rankability;
 mod ridge;
 mod robustness;

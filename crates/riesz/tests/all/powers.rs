@@ -23,7 +23,7 @@ fn polynomial(columns: Vec<usize>, degree: u32, coef0: f64, s: &mut Stream) -> K
 pub struct Case {
     pub model: KernelExpansion,
     pub rows: Table,
-    background: Background,
+    pub background: Background,
 }
 
 pub fn case(d: usize, degree: u32, outputs: usize, seed: u64) -> Case {
@@ -88,7 +88,7 @@ pub fn coalition_values(
         .collect()
 }
 
-fn indices() -> Vec<ValueIndex> {
+pub fn indices() -> Vec<ValueIndex> {
     let texts = [
         "sii", "k-sii", "stii", "fsii", "bii", "fbii", "moebius", "sii(3)", "k-sii(4)", "stii(3)", "fsii(3)",
         "fbii(4)",
@@ -136,7 +136,7 @@ fn tight(index: ValueIndex, degree: u32) -> f64 {
     if index == ValueIndex::Shapley && degree < 5 { 1e-9 } else { f64::INFINITY }
 }
 
-fn check(case: &Case, index: ValueIndex, groups: Option<Players>, players: &[Vec<usize>], tight: f64) {
+pub fn check(case: &Case, index: ValueIndex, groups: Option<Players>, players: &[Vec<usize>], tight: f64) {
     for name in GAMES {
         if name == "marginal-product" && players.len() > 5 {
             continue;

@@ -172,7 +172,7 @@ impl<'m> CausalGame<'m> {
         let blocks: Vec<Vec<usize>> = cells.iter().map(|cell| cell.columns.clone()).collect();
         let mut owner_of_column = vec![0; columns.len()];
         blocks.iter().enumerate().for_each(|(c, block)| block.iter().for_each(|&j| owner_of_column[j] = c));
-        let products = model.kernel.split(columns, &owner_of_column)?;
+        let products = model.kernel.split(columns, &owner_of_column, None)?;
         let reference = ReferenceRows::new(reference, columns)?;
         let rows = reference.table(columns)?;
         let extra = |_: &_, rows: &Table| {

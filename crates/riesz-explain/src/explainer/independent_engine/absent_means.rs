@@ -61,6 +61,8 @@ pub(super) struct ViewSide {
     pub(super) units: f64,
     pub(super) per_log: f64,
     pub(super) tiny: f64,
+    /// A bound on the error of the kernel that comes from the approximation of radial factors.
+    pub(super) approximation_error: f64,
 }
 
 impl DomainMeans {
@@ -134,9 +136,10 @@ impl DomainMeans {
         products.saturating_mul(domain.rows.rows()).saturating_mul(blocks(players) * LANES)
     }
 
-    /// Returns the products of players' factors whose sum is the domain's kernel.
+    /// Returns the products of players' factors whose sum is the domain's kernel, or approximates it.
     pub(super) fn products<'k>(&self, domain: &'k DistinctRows) -> Result<Vec<PlayerProduct<'k>>> {
-        domain.kernel.split(domain.rows.columns(), &self.owner)
+        let approximation = domain.radial_approximation();
+        domain.kernel.split(domain.rows.columns(), &self.owner, Some(&approximation))
     }
 
     /// Returns the sizes of the domain's kernel at a row, which bound its rounding errors, and the kernel if
@@ -177,6 +180,7 @@ impl DomainMeans {
             side.units = side.units.max(precision.units + (2 * players + products.len()) as f64);
             side.per_log = side.per_log.max(precision.per_log);
             side.tiny = side.tiny.max((players + 1) as f64 * precision.tiny * precision.top.max(1.0));
+            side.approximation_error += product.approximation_error(&ranges);
         }
         if self.source.is_none() {
             side.always = Some(self.kernel_at(domain, x, isa));

@@ -214,6 +214,13 @@ impl<'m> PartGame<'m> {
                     sides_and_errors().map(|(_, mean_error)| mean_error[0] + mean_error[1]).product();
                 let excess: f64 =
                     lengths - sides_and_errors().map(|(_, mean_error)| mean_error[0]).product::<f64>();
+                // The error of one side, with the others as large as they can be.
+                let approximated = |side: usize| {
+                    let error = sides[term.sides[side]].approximation_error;
+                    let size = |s, row| if s == side { 1.0 } else { tops(s, row) };
+                    if error > 0.0 { error * term.sum(magnitude, size) } else { 0.0 }
+                };
+                error += lengths * 1.01 * (0..term.sides.len()).map(approximated).sum::<f64>();
                 let relative = units * size + per_log * (decay + 0.368 * size);
                 error += lengths * 0.51 * f64::EPSILON * relative
                     + excess.max(0.0) * size

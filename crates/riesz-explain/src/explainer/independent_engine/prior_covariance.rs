@@ -221,7 +221,7 @@ impl IndependentPartsEngine<'_> {
                 face_pair.part_players.iter().map(|&p| player_kernels[p].clone()).collect();
             (product.scale, MixedKernels::new(&kernels, (&own_reference, &rows_of_first), other))
         };
-        let products = domain.kernel.split(names, &face_pair.owner)?;
+        let products = domain.kernel.split(names, &face_pair.owner, Some(&domain.radial_approximation()))?;
         Ok(CrossKernel::Mixed(products.iter().map(mixed_product).collect()))
     }
 

@@ -22,8 +22,8 @@ use crate::linalg::{add_to, max_abs, raise_to_abs};
 use crate::simd::{LANES, Lanes};
 use crate::table::Table;
 
-/// The largest number of doubles in tables: 256 MB.
-const NUMBERS: usize = 1 << 25;
+/// The largest number of doubles in tables: 512 MB.
+const NUMBERS: usize = 1 << 26;
 
 /// The computation of tables may cost as much as this number of rows without tables.
 const ROWS: usize = 80;
@@ -176,6 +176,7 @@ impl ProductEngine<'_> {
             }
             add_to(&mut error, &errors);
         }
+        add_to(&mut error, &rows.iter().flat_map(|x| self.approximation_errors(x)).collect::<Vec<_>>());
         for (totals, error) in totals.chunks_exact(coalitions).zip(&mut error) {
             // Outputs are sums over products that start from the intercept.
             let largest = max_abs(totals) + max_abs(&self.model.intercept);
