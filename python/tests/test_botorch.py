@@ -27,10 +27,15 @@ from botorch.models import (  # noqa: E402
     SingleTaskVariationalGP,
 )
 from botorch.models.deterministic import GenericDeterministicModel  # noqa: E402
+from botorch.models.map_saas import (  # noqa: E402
+    AdditiveMapSaasSingleTaskGP,
+    EnsembleMapSaasSingleTaskGP,
+)
 from botorch.models.transforms import input as inputs  # noqa: E402
 from botorch.models.transforms import outcome as outcomes  # noqa: E402
 from gpytorch import kernels as gk  # noqa: E402
 from gpytorch import means  # noqa: E402
+from gpytorch.variational import CiqVariationalStrategy, UnwhitenedVariationalStrategy  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -50,20 +55,25 @@ def study():
 
 def fitted(X, y, **settings):
     """A process whose parameters all differ."""
-    model = SingleTaskGP(torch.as_tensor(X), torch.as_tensor(np.reshape(y, (len(y), -1))), **settings)
+    return varied(SingleTaskGP(torch.as_tensor(X), torch.as_tensor(np.reshape(y, (len(y), -1))), **settings))
+
+
+def varied(model):
+    """The model with other parameters, which all differ; those of transforms and distributions stay."""
     for k, (name, parameter) in enumerate(model.named_parameters()):
-        if "concentration" not in name:
+        if "concentration" not in name and "variational" not in name:
             moved = 0.2 * torch.arange(1, parameter.numel() + 1).reshape(parameter.shape) + 0.05 * k
             parameter.data = parameter.data + moved.to(parameter)
     return model
 
 
 def mean_of(model):
-    """The mean of the posterior, (n,) or (n, outputs)."""
+    """The mean of the posterior, (n,) or (n, outputs); of a mixture the mean of its members' means."""
 
     def mean(rows):
         with torch.no_grad():
-            prediction = model.posterior(torch.as_tensor(np.asarray(rows, dtype=float))).mean.numpy()
+            posterior = model.posterior(torch.as_tensor(np.asarray(rows, dtype=float)))
+            prediction = getattr(posterior, "mixture_mean", posterior.mean).numpy()
         return prediction[:, 0] if prediction.shape[1] == 1 else prediction
 
     return mean
@@ -74,7 +84,8 @@ def exact(model, X, background=6, rows=2, atol=1e-8, f=None, **options):
     was_training = model.training
     explainer = riesz.Explainer(model, X[:background], **options)
     explanation = explainer(X[20 : 20 + rows])
-    assert explainer._cores and model.training == was_training, explainer.reason
+    assert explainer._cores and explainer.exactness == "exact", explainer._imported.refusal
+    assert model.training == was_training
     assert explanation.certificate.holds
     f = f or mean_of(model)
     np.testing.assert_allclose(explanation.predictions, f(X[20 : 20 + rows]), atol=atol)
@@ -249,21 +260,19 @@ def test_a_linear_mean_is_one_more_term(study):
         exact(model, X, atol=1e-7 * np.abs(y).max())
 
 
-ESTIMATED = {
-    "matern": (lambda: gk.ScaleKernel(gk.MaternKernel(2.5, ard_num_dims=3)), "ties the columns"),
-    "rational quadratic": (lambda: gk.ScaleKernel(gk.RQKernel()), "ties the columns"),
-    "spectral mixture": (
-        lambda: gk.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=3),
-        "SpectralMixtureKernel",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ESTIMATED)
-def test_kernels_without_exact_values_are_estimated(name, study):
+@pytest.mark.parametrize("name", ["matern", "rational quadratic"])
+def test_kernels_of_the_distance_over_several_columns_are_exact(name, study):
     X, y = study
-    kernel, reason = ESTIMATED[name]
-    model = fitted(X, y, covar_module=kernel(), input_transform=inputs.Normalize(3))
+    kernel = {"matern": lambda: gk.MaternKernel(2.5, ard_num_dims=3), "rational quadratic": gk.RQKernel}[name]
+    model = fitted(X, y, covar_module=gk.ScaleKernel(kernel()), input_transform=inputs.Normalize(3))
+    exact(model, X, atol=1e-8 * np.abs(y).max())
+
+
+def test_kernels_without_exact_values_are_estimated(study):
+    X, y = study
+    reason = "SpectralMixtureKernel"
+    kernel = lambda width: gk.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=width)
+    model = fitted(X, y, covar_module=kernel(3), input_transform=inputs.Normalize(3))
     explanation = riesz.Explainer(model, X[:6])(X[20:22])
     for i in range(2):
         expected = interventional(mean_of(model), X[20 + i], X[:6])
@@ -273,54 +282,215 @@ def test_kernels_without_exact_values_are_estimated(name, study):
     # With more columns the values are estimated by permutations, within their standard errors, and the reason
     # is reported.
     wide = np.hstack([X, X[:, :2] + 1, np.sin(X), np.cos(X[:, :2])])
-    if name == "rational quadratic":
-        model = fitted(
-            wide, y, covar_module=gk.ScaleKernel(gk.RQKernel()), input_transform=inputs.Normalize(10)
+    model = fitted(wide, y, covar_module=kernel(10), input_transform=inputs.Normalize(10))
+    explainer = riesz.Explainer(model, wide[:6], n_orders=8)
+    explanation = explainer(wide[20:21])
+    assert explainer.exactness == "estimated" and reason in explainer.reason
+    expected = interventional(mean_of(model), wide[20], wide[:6])
+    error = np.abs(explanation.values[0] - expected)
+    assert (error <= 4 * explanation.std_error[0] + 1e-8 * np.abs(y).max()).all()
+
+
+@pytest.mark.parametrize("columns", [[2], [0, 2], [0, 1, 2]])
+def test_columns_of_categories_are_exact(columns, study):
+    X, y = study
+    X = X.copy()
+    X[:, columns] = np.round(X[:, columns] % 3)
+    model = varied(MixedSingleTaskGP(torch.as_tensor(X), torch.as_tensor(y[:, None]), cat_dims=columns))
+    exact(model, X, atol=1e-8 * np.abs(y).max())
+    assert riesz.Explainer(model)(X[:3]).certificate.holds
+
+
+def test_covariances_with_categories(study):
+    X, y = study
+    X = X[:, 1:] / [1000.0, 1.0]
+    model = varied(MixedSingleTaskGP(torch.as_tensor(X), torch.as_tensor(y[:, None]), cat_dims=[1]))
+    explanation = riesz.Explainer(model, X[:6], covariance=True)(X[20:21])
+    assert_difference_of_two_features(explanation, model, X)
+
+
+def with_tasks(X, column, tasks=(0, 1)):
+    """The rows with a column of tasks."""
+    return np.insert(X, column, np.resize(tasks, len(X)), axis=1)
+
+
+TASKS = {
+    "last": lambda: (-1, (0, 1), {}),
+    "numbers of tasks": lambda: (1, (1, 3, 5), {"output_tasks": [5, 1]}),
+    "stratified": lambda: (
+        3,
+        (0, 2),
+        {"outcome_transform": outcomes.StratifiedStandardize(3, all_task_values=torch.tensor([0, 2]))},
+    ),
+    "linear means": lambda: (0, (0, 1), {"mean_module": means.MultitaskMean(means.LinearMean(3), 2)}),
+    "one mean": lambda: (0, (0, 1), {"mean_module": means.ConstantMean()}),
+    "sum of kernels": lambda: (
+        -1,
+        (0, 1),
+        {"covar_module": gk.ScaleKernel(gk.MaternKernel(2.5, ard_num_dims=3)) + gk.RQKernel(active_dims=[1])},
+    ),
+    "one output": lambda: (-1, (0, 1), {"output_tasks": [1], "rank": 1}),
+    "noise": lambda: (-1, (0, 1), {"train_Yvar": torch.linspace(0.5, 3.0, 40)[:, None].double()}),
+    "not observed": lambda: (-1, (0, 1), {"all_tasks": [0, 1, 2]}),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_rows_with_and_without_tasks_are_exact(name, study):
+    X, y = study
+    column, tasks, settings = TASKS[name]()
+    rows = with_tasks(X, column if column >= 0 else 3, tasks)
+    kept = [j for j in range(4) if j != column % 4]
+    transform = inputs.Normalize(4, indices=kept)
+    model = varied(
+        MultiTaskGP(
+            torch.as_tensor(rows),
+            torch.as_tensor(y[:, None]),
+            task_feature=column,
+            input_transform=transform,
+            **settings,
         )
-        explainer = riesz.Explainer(model, wide[:6], n_orders=8)
-        explanation = explainer(wide[20:21])
-        assert (
-            explainer.exactness == "estimated"
-            and reason in explainer.reason
-            and (explanation.std_error > 0).all()
-        )
-        expected = interventional(mean_of(model), wide[20], wide[:6])
-        assert (np.abs(explanation.values[0] - expected) < 4 * explanation.std_error[0]).all()
+    )
+    atol = 1e-8 * np.abs(y).max()
+    explanation = exact(model, rows, atol=atol)
+    assert explanation.output_names == ["y"] and explanation.feature_names == ["x0", "x1", "x2", "x3"]
+    with pytest.raises(riesz.UnsupportedModelError, match="a task column or none, which only a background"):
+        riesz.Explainer(model)
+    if name != "stratified":
+        # Without the task column this transform has no values.
+        explanation = exact(model, X, atol=atol)
+        count = len(model._output_tasks)
+        assert explanation.output_names == (["y"] if count == 1 else [f"y{o}" for o in range(count)])
+
+
+def test_tasks_that_are_all_observed_are_exact(study):
+    X, y = study
+    Xt, Yt = torch.as_tensor(X), torch.as_tensor(np.column_stack([y, -np.sqrt(y)]))
+    for settings in (
+        {},
+        {"outcome_transform": outcomes.Standardize(2), "likelihood_rank": 1},
+        {"data_covar_module": gk.MaternKernel(2.5, ard_num_dims=3), "rank": 1},
+    ):
+        model = varied(KroneckerMultiTaskGP(Xt, Yt, input_transform=inputs.Normalize(3), **settings))
+        assert exact(model, X, atol=1e-8 * np.abs(y).max()).output_names == ["y0", "y1"]
+        assert riesz.Explainer(model)(X[:3]).certificate.holds
+
+
+def test_lists_of_models_of_other_kinds_are_exact(study):
+    X, y = study
+    Xt, Yt = torch.as_tensor(X), torch.as_tensor(y[:, None])
+    rows = with_tasks(X, 3)
+    tasks = lambda: varied(MultiTaskGP(torch.as_tensor(rows), Yt, task_feature=-1, output_tasks=[0]))
+    atol = 1e-8 * np.abs(y).max()
+    exact(ModelListGP(tasks(), fitted(X, y)), X, atol=atol)
+    exact(ModelListGP(tasks(), tasks()), rows, atol=atol)
+    kronecker = varied(KroneckerMultiTaskGP(Xt, torch.cat([Yt, -Yt], dim=1)))
+    explanation = exact(ModelListGP(kronecker, fitted(X, y)), X, atol=atol)
+    assert explanation.output_names == ["y0", "y1", "y2"]
+
+
+def variational(X, y, **settings):
+    """A variational process whose parameters and variational mean differ from its prior."""
+    targets = np.reshape(y, (len(y), -1))
+    model = varied(SingleTaskVariationalGP(torch.as_tensor(X), torch.as_tensor(targets), **settings))
+    strategy = model.model.variational_strategy
+    strategy = getattr(strategy, "base_variational_strategy", strategy)
+    strategy.variational_params_initialized.fill_(1)
+    mean = strategy._variational_distribution.variational_mean
+    mean.data = torch.sin(3.0 * torch.arange(mean.numel()).reshape(mean.shape)).to(mean)
+    return model
+
+
+def test_variational_processes_are_exact(study):
+    X, y = study
+    for settings in (
+        {"input_transform": inputs.Normalize(3), "outcome_transform": outcomes.Standardize(1)},
+        {"variational_strategy": UnwhitenedVariationalStrategy},
+        {"input_transform": chained(a=inputs.Log10(indices=[0]), b=inputs.Normalize(3))},
+    ):
+        model = variational(X, y, **settings)
+        exact(model, X, atol=1e-8 * np.abs(y).max())
+        assert riesz.Explainer(model)(X[:3]).certificate.holds
+    two = np.column_stack([y, -np.sqrt(y)])
+    model = variational(
+        X, two, input_transform=inputs.Normalize(3), outcome_transform=outcomes.Standardize(2)
+    )
+    assert exact(model, X, atol=1e-8 * np.abs(y).max()).output_names == ["y0", "y1"]
+
+
+def test_averages_of_processes_are_exact(study):
+    X, y = study
+    Xt, Yt = torch.as_tensor(X), torch.as_tensor(y[:, None])
+    model = varied(EnsembleMapSaasSingleTaskGP(Xt, Yt, num_taus=3, input_transform=inputs.Normalize(3)))
+    exact(model, X, atol=1e-8 * np.abs(y).max())
+    with pytest.raises(ValueError, match="covariance=True.*adds up 3 models"):
+        riesz.Explainer(model, X[:6], covariance=True)
+    additive = AdditiveMapSaasSingleTaskGP(Xt, Yt, num_taus=3, input_transform=inputs.Normalize(3))
+    exact(varied(additive), X, atol=1e-8 * np.abs(y).max())
+
+
+@pytest.mark.parametrize("kind", ["Saas", "", "Linear"])
+@pytest.mark.parametrize("warp", [False, True])
+def test_fully_bayesian_processes_are_exact(warp, kind, study):
+    for module in ("jax", "numpyro"):
+        pytest.importorskip(module)
+    from botorch.models import fully_bayesian
+
+    X, y = study
+    name = {"Saas": "SaasFullyBayesian", "": "FullyBayesian", "Linear": "FullyBayesianLinear"}[kind]
+    model = getattr(fully_bayesian, f"{name}SingleTaskGP")(
+        torch.as_tensor(X),
+        torch.as_tensor(y[:, None]),
+        use_input_warping=warp,
+        input_transform=inputs.Normalize(3),
+        outcome_transform=outcomes.Standardize(1),
+    )
+    draws = model.pyro_model.get_dummy_mcmc_samples(3, dtype=torch.double)
+    random = torch.Generator().manual_seed(0)
+    model.load_mcmc_samples({k: v * (0.5 + torch.rand(v.shape, generator=random)) for k, v in draws.items()})
+    model.eval()
+    exact(model, X, atol=1e-8 * np.abs(y).max())
+    # A list of models is in training mode by default, which deletes draws when it is set.
+    models = ModelListGP(model)
+    exact(models, X, atol=1e-8 * np.abs(y).max())
+    assert models.training and model.covar_module is not None
+
+
+def test_preferences_are_exact(study):
+    X, _ = study
+    duels = torch.tensor([[0, 1], [2, 3], [5, 4], [7, 1]])
+    for transform in (None, inputs.Normalize(3)):
+        points = torch.as_tensor(X if transform is not None else X / [10.0, 1000.0, 3.0])
+        model = varied(PairwiseGP(points, duels, input_transform=transform))
+        exact(model, points.numpy())
+        assert riesz.Explainer(model)(points.numpy()[:3]).certificate.holds
 
 
 def test_models_of_other_kinds_are_estimated(study):
     X, y = study
-    Xt, Yt = torch.as_tensor(X), torch.as_tensor(np.column_stack([y, -y]))
-    tasks = torch.cat([Xt, torch.arange(40)[:, None] % 2], dim=1).double()
-    mixed = MixedSingleTaskGP(Xt, Yt[:, :1], cat_dims=[2])
-    variational = SingleTaskVariationalGP(Xt, Yt[:, :1], input_transform=inputs.Normalize(3))
-    kronecker = KroneckerMultiTaskGP(Xt, Yt)
-    for model in (mixed, variational, kronecker, MultiTaskGP(tasks, Yt[:, :1], task_feature=-1)):
-        rows = (
-            tasks.numpy()
-            if isinstance(model, MultiTaskGP) and not isinstance(model, KroneckerMultiTaskGP)
-            else X
-        )
-        explainer = riesz.Explainer(model, rows[:5])
-        explanation = explainer(rows[20:21])
-        expected = interventional(mean_of(model), rows[20], rows[:5])
-        np.testing.assert_allclose(explanation.values[0], expected, atol=1e-6 * np.abs(y).max())
-
-
-def test_tasks_preferences_and_functions(study):
-    X, y = study
-    Xt, Yt = torch.as_tensor(X), torch.as_tensor(y[:, None])
-    tasks = MultiTaskGP(torch.cat([Xt, torch.arange(40)[:, None] % 2], dim=1).double(), Yt, task_feature=-1)
-    pairs = PairwiseGP(
-        Xt, torch.tensor([[0, 1], [2, 3], [5, 4], [7, 1]]), input_transform=inputs.Normalize(3)
+    rounded = chained(a=inputs.Round(integer_indices=[2]), b=inputs.Normalize(3))
+    logarithm = KroneckerMultiTaskGP(
+        torch.as_tensor(X),
+        torch.as_tensor(np.column_stack([y, y**2])).log(),
+        outcome_transform=outcomes.Log(),
     )
+    for model, culprit in [
+        (variational(X, y, variational_strategy=CiqVariationalStrategy), "a CiqVariationalStrategy"),
+        (variational(X, y, input_transform=rounded), "no inverse"),
+        (logarithm, "transformed by Log"),
+    ]:
+        explainer = riesz.Explainer(model, X[:5])
+        assert not explainer._cores and culprit in str(explainer._imported.refusal)
+        expected = interventional(mean_of(model), X[20], X[:5])
+        np.testing.assert_allclose(
+            explainer(X[20:21]).values[0], expected, atol=1e-6 * np.abs(expected).max()
+        )
     function = GenericDeterministicModel(
         lambda rows: torch.stack([rows.sum(-1), rows.prod(-1)], dim=-1), num_outputs=2
     )
-    for model in (tasks, pairs, function):
-        explanation = riesz.Explainer(model, X[:5])(X[20:21])
-        expected = interventional(mean_of(model), X[20], X[:5])
-        np.testing.assert_allclose(explanation.values[0], expected, atol=1e-6 * np.abs(expected).max())
+    values = riesz.Explainer(function, X[:5])(X[20:21]).values
+    expected = interventional(mean_of(function), X[20], X[:5])
+    np.testing.assert_allclose(values[0], expected, atol=1e-6 * np.abs(expected).max())
 
 
 def test_rows_are_arrays_tensors_and_frames(study):
@@ -407,7 +577,12 @@ def test_covariances_are_in_squared_units(study):
     X, y = study
     model = fitted(X[:, :2], y, input_transform=inputs.Normalize(2))
     explanation = riesz.Explainer(model, X[:6, :2], covariance=True)(X[20:21, :2])
-    first, second = X[:6, :2].copy(), X[:6, :2].copy()
+    assert_difference_of_two_features(explanation, model, X[:, :2])
+
+
+def assert_difference_of_two_features(explanation, model, X):
+    """Compares with the posterior of φ_0 - φ_1 = v({0}) - v({1}) for row 20 and a background of 6 rows."""
+    first, second = X[:6].copy(), X[:6].copy()
     first[:, 0], second[:, 1] = X[20, 0], X[20, 1]
     with torch.no_grad():
         joint = model.posterior(

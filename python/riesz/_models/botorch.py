@@ -25,19 +25,38 @@ Owners = list[tuple[int, ...]]
 
 
 def single_outputs(model: Any) -> list[Any]:
-    """Returns models with one output each that together equal ``model``."""
+    """Returns models that together equal ``model``: with one output each, unless outputs depend on each other
+    or are members of one batch."""
     if hasattr(model, "models"):
         return [single for member in model.models for single in single_outputs(member)]
     count = getattr(model, "num_outputs", 1)
-    if count == 1 or not hasattr(model, "subset_output"):
+    if count == 1 or not hasattr(model, "subset_output") or _has_joint_outputs(model):
         return [model]
     try:
         return [model.subset_output([output]) for output in range(count)]
     except Exception as error:
-        # Multi-task models raise BoTorch's own errors, and some processes cannot be copied.
+        # Some models raise BoTorch's own errors, and some processes cannot be copied.
         raise UnsupportedModelError(
             f"the outputs of the {type(model).__name__} are no models of their own: {error}"
         ) from None
+
+
+def _has_joint_outputs(model: Any) -> bool:
+    """Whether the model has dependent tasks, or inducing points for several outputs."""
+    names = {type(module).__name__ for module in model.modules()}
+    return has_task_column(model) or bool(names & {"MultitaskKernel", "LCMKernel"}) or hasattr(model, "model")
+
+
+def has_task_column(model: Any) -> bool:
+    """Whether the model, or one in its list, takes rows with or without a column of tasks."""
+    if hasattr(model, "models"):
+        return any(has_task_column(member) for member in model.models)
+    return hasattr(model, "num_non_task_features")
+
+
+def is_ensemble(model: Any) -> bool:
+    """Whether the model is a batch of models whose predictions are averaged."""
+    return bool(getattr(model, "_is_ensemble", False))
 
 
 # Inputs
@@ -138,8 +157,9 @@ class Outcome:
     is_log: bool = False
 
 
-def outcome_of(model: Any) -> Outcome:
-    """Returns the inverse of the outcome transform of a model with one output."""
+def outcome_of(model: Any, member: int = 0, count: int = 1) -> Outcome:
+    """Returns the inverse of the outcome transform of a model with ``count`` outputs, or members of a batch,
+    for one of them."""
     transform = getattr(model, "outcome_transform", None)
     if transform is None:
         return Outcome()
@@ -147,18 +167,33 @@ def outcome_of(model: Any) -> Outcome:
     is_log = bool(chain) and _is_botorch(chain[0], "Log")
     scale, shift = 1.0, 0.0
     for part in reversed(chain[1:] if is_log else chain):
-        if not _is_botorch(part, "Standardize") or part.means.numel() != 1:
+        if not _is_botorch(part, "Standardize") or part.means.numel() not in (1, count):
             raise UnsupportedModelError(
                 f"the outcome of the {type(model).__name__} is transformed by {type(part).__name__}, which "
                 "is not undone "
                 "exactly, as Standardize is"
             )
-        mean, deviation = part.means.item(), part.stdvs.item()
+        position = member if part.means.numel() == count else 0
+        mean, deviation = (float(numbers.reshape(-1)[position]) for numbers in (part.means, part.stdvs))
         scale, shift = deviation * scale, mean + deviation * shift
     if is_log and getattr(chain[0], "_outputs", None) == []:
         # This part of a transform of several outputs does not change this output.
         is_log = False
     return Outcome(scale, shift, is_log)
+
+
+def task_outcomes(model: Any, tasks: int) -> list[Outcome]:
+    """Returns the inverse of the outcome transform of a model with a task column, for each task."""
+    transform = getattr(model, "outcome_transform", None)
+    if transform is None or not _is_botorch(transform, "StratifiedStandardize"):
+        return [outcome_of(model)] * tasks
+    if transform.means.numel() < tasks:
+        raise UnsupportedModelError(
+            f"the StratifiedStandardize of the {type(model).__name__} does not know all of its tasks"
+        )
+    # The numbers of the tasks come first; unused ones follow if the tasks are not numbered from 0.
+    pairs = zip(transform.stdvs.reshape(-1).tolist(), transform.means.reshape(-1).tolist())
+    return [Outcome(deviation, mean) for deviation, mean in pairs][:tasks]
 
 
 def _chain(transform: Any) -> list[Any]:

@@ -56,6 +56,13 @@ def evaluated(model: Any) -> Iterator[None]:
 
     modes = [(module, module.training) for module in model.modules()]
     was_training = model.training
+    # Fully Bayesian models delete their draws when they are put into training mode.
+    draws = [
+        (module, name, getattr(module, name))
+        for module in model.modules()
+        if hasattr(type(module), "load_mcmc_samples")
+        for name in ("mean_module", "covar_module", "likelihood")
+    ]
     strategies = _remove_caches(model)
     model.eval()
     try:
@@ -64,6 +71,8 @@ def evaluated(model: Any) -> Iterator[None]:
     finally:
         # Models of BoTorch transform their training rows when the mode changes.
         model.train(was_training)
+        for module, name, drawn in draws:
+            setattr(module, name, drawn)
         for module, mode in modes:
             module.training = mode
         for module, strategy in strategies:
