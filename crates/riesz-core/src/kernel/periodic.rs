@@ -15,7 +15,7 @@ const LENGTH_SCALE: Argument =
     Argument::new("length_scale", ArgumentType::Positive, 1.0, "of periodic: a number without unit")
         .or("lengthscale");
 
-/// `exp(-2 sin²(π (u - v) / period) / length_scale²)` on one column.
+/// `exp(-2 (sin(π (u-v)/period)/length_scale)²)` on one column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Periodic {
     /// The column, as a list of one.
@@ -31,7 +31,7 @@ impl Periodic {
     pub(super) const DECLARED: &'static [&'static FactorSchema] = &[&FactorSchema {
         names: &["periodic"],
         python: "Periodic",
-        formula: "exp(-2 sin²(π (u - v) / period) / length_scale²)",
+        formula: "exp(-2 (sin(π (u-v)/period)/length_scale)²)",
         categorical: false,
         arguments: &[PERIOD, LENGTH_SCALE],
         make: |columns, values| {
