@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files that read other packages' models, and may name all kernels and estimators.
-const IMPORTERS: [&str; 3] = [
+const IMPORTERS: [&str; 4] = [
     "python/riesz/_models/scikit_learn.py",
     "python/riesz/_models/scikit_learn_kernels.py",
     "python/riesz/_models/gpytorch.py",
+    "python/riesz/_models/gpytorch_kernels.py",
 ];
 
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
