@@ -735,7 +735,7 @@ def test_settings_that_make_no_sense(regression):
         (riesz.GaussianProcessRegressor(alpha=-1.0), "alpha"),
         (riesz.GaussianProcessRegressor(n_inducing=0), "n_inducing = 0: it is a whole number from 1"),
         (riesz.GaussianProcessRegressor(n_inducing="all"), "n_inducing = 'all'"),
-        (riesz.KernelRidge(kernel=Matern(nu=0.7)), "nu = 0.7"),
+        (riesz.KernelRidge(kernel=Matern(nu=0.01)), "nu = 0.01"),
         (riesz.KernelRidge(kernel=RBF(-1.0)), "length_scale = -1"),
         (riesz.KernelRidge(kernel="poly", degree=2.5), "degree = 2.5"),
         (riesz.KernelLogisticRegression(max_iter=0), "max_iter = 0: it is a whole number from 1"),

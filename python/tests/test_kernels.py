@@ -23,18 +23,18 @@ def test_names_and_defaults_are_the_registrys(kind, class_name, arguments):
     of_class = {
         f.name: f.default
         for f in dataclasses.fields(getattr(kernels, class_name))
-        if f.name not in ("nu", "columns")
+        if f.name not in ("nu", "columns") or (f.name, kind) == ("nu", "matern")
     }
     assert of_class == {python: default for _, python, default in arguments if python}
 
 
 @pytest.mark.parametrize(("kind", "class_name", "arguments"), KINDS)
 def test_kernels_come_back_from_json(kind, class_name, arguments):
-    nu = {"nu": {"matern32": 1.5, "matern52": 2.5}[kind]} if class_name == "Matern" else {}
+    nu = {"nu": {"matern32": 1.5, "matern52": 2.5, "matern": 0.8}[kind]} if class_name == "Matern" else {}
     keywords = {python: True if name == "isotropic" else 1 for name, python, _ in arguments if python}
     for arguments in ({}, keywords):
         for columns in (None, ["b"]):
-            kernel = getattr(kernels, class_name)(**arguments, **nu, columns=columns)
+            kernel = getattr(kernels, class_name)(**{**arguments, **nu}, columns=columns)
             text = kernel._to_json(NAMES)
             assert kernels._from_json(text, NAMES)._to_json(NAMES) == text
             # For kinds that have one column per factor, a file has one factor per column.
@@ -82,7 +82,7 @@ def test_kernels_are_added_and_multiplied_never_subtracted():
         (kernels.Polynomial(degree=2.5), "degree = 2.5 is not allowed: it is a whole number from 1 to 100"),
         (kernels.Categorical(1.5), "similarity = 1.5 is not allowed: it is a number from 0 to 1"),
         (kernels.Linear(center=np.inf), "center = inf is not allowed"),
-        (kernels.Matern(nu=0.7), "nu = 0.7 is not supported"),
+        (kernels.Matern(nu=0.01), "nu = 0.01 is not allowed: it is a number from 0.05 to 100"),
         (0.0 * kernels.RBF(), "the kernel is zero"),
     ],
 )
